@@ -10,6 +10,9 @@
 
 use crate::base::Result;
 
+pub mod host;
+pub mod meminfo;
+
 /// Which backend serves a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
