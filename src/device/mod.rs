@@ -10,8 +10,12 @@
 
 use crate::base::Result;
 
+pub mod delayed;
 pub mod host;
-pub mod meminfo;
+mod meminfo;
+pub mod select;
+pub mod vtable;
+mod wait;
 
 /// Which backend serves a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
