@@ -5,4 +5,6 @@
 
 mod abi;
 mod cc;
+mod header;
 mod repo;
+mod tidy;

@@ -69,8 +69,8 @@ pub fn version_macros(version: &str) -> Result<String, String> {
          #define CENOTE_VERSION_MINOR {minor}\n\
          #define CENOTE_VERSION_PATCH {patch}\n\
          /** The three as one number that grows with every version. */\n\
-         #define CENOTE_VERSION_NUMBER \\\n    (CENOTE_VERSION_MAJOR * 1000000 + CENOTE_VERSION_MINOR * 1000 \
-         + CENOTE_VERSION_PATCH)\n\
+         #define CENOTE_VERSION_NUMBER \\\n    \
+         (CENOTE_VERSION_MAJOR * 1000000 + CENOTE_VERSION_MINOR * 1000 + CENOTE_VERSION_PATCH)\n\
          #define CENOTE_VERSION_STRING \"{version}\"\n"
     ))
 }
