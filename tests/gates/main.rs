@@ -4,7 +4,10 @@
 //! that it must reject: a gate that cannot fail is worse than none.
 
 mod abi;
+mod binary;
 mod cc;
+mod exports;
 mod header;
 mod repo;
+mod staticlib;
 mod tidy;
