@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Sourced by the other scripts: the root of the project, the tools that setup.sh found, short words.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -23,12 +23,11 @@ cargo_tests() {
 # The real cuda backend on a driver that is fake: found by the name of the real one, in a folder
 # that only these processes look into.
 fake_driver_tests() {
-    cargo build --example fakecuda
-    mkdir -p target/fakecuda
-    cp target/debug/examples/libfakecuda.so target/fakecuda/libcuda.so.1
     local path="$PWD/target/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    LD_LIBRARY_PATH=$path CENOTE_BACKEND=cuda CENOTE_FAKECUDA=1 \
-        cargo test --test fake -- --show-output
+    cargo build --example fakecuda &&
+        mkdir -p target/fakecuda &&
+        cp target/debug/examples/libfakecuda.so target/fakecuda/libcuda.so.1 &&
+        LD_LIBRARY_PATH=$path CENOTE_BACKEND=cuda cargo test --test fake -- --show-output
 }
 
 binding_tests() {
