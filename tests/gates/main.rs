@@ -6,6 +6,7 @@
 mod abi;
 mod binary;
 mod cc;
+mod docs;
 mod exports;
 mod header;
 mod repo;
