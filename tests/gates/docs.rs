@@ -146,6 +146,47 @@ fn glossary_complaints(architecture: &str, words: &[&str]) -> Vec<String> {
     wrong.map(|word| format!("ARCHITECTURE.md defines \"{word}\" {} times", count(word))).collect()
 }
 
+/// Code of a document that no test compiles: each block of a language follows a line
+/// `<!-- snippet: FILE -->` and stands in that file word for word.
+fn loose_snippets(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    const LANGUAGES: [&str; 5] = ["```c\n", "```cpp\n", "```python\n", "```go\n", "```rust\n"];
+    let mut found = Vec::new();
+    for language in LANGUAGES {
+        for (at, _) in text.match_indices(language) {
+            let code = text[at + language.len()..].split("```").next().unwrap_or("");
+            let before = text[..at].trim_end().rsplit('\n').next().unwrap_or("");
+            let file = before.strip_prefix("<!-- snippet: ").and_then(|b| b.strip_suffix(" -->"));
+            let is_tested = file.and_then(read).is_some_and(|source| source.contains(code));
+            if !is_tested {
+                let first = code.lines().next().unwrap_or("");
+                found.push(format!("not in {}: {first} …", file.unwrap_or("any file named")));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn code_in_the_readme_is_tested() {
+    let read = |path: &str| std::fs::read_to_string(repo::root().join(path)).ok();
+    let readme = repo::read("README.md");
+    repo::no_complaints(&loose_snippets(&readme, &read));
+    for language in ["```c\n", "```cpp\n", "```python\n", "```go\n", "```rust\n"] {
+        assert!(readme.contains(language), "no example in {}", language.trim());
+    }
+}
+
+#[test]
+fn code_that_is_not_tested_is_rejected() {
+    let read = |path: &str| (path == "a.c").then(|| "int a;\nint b;\n".to_string());
+    let with = |mark: &str, code: &str| format!("{mark}\n```c\n{code}```\n");
+    let mark = "<!-- snippet: a.c -->";
+    assert!(loose_snippets(&with(mark, "int b;\n"), &read).is_empty());
+    assert_eq!(loose_snippets(&with(mark, "int c;\n"), &read).len(), 1);
+    assert_eq!(loose_snippets(&with("<!-- snippet: b.c -->", "int b;\n"), &read).len(), 1);
+    assert_eq!(loose_snippets(&with("Text.", "int b;\n"), &read).len(), 1);
+}
+
 #[test]
 fn commands_in_documents_exist() {
     let targets = targets(&repo::read("Makefile"));

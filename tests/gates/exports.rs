@@ -69,7 +69,7 @@ fn the_shipped_library_is_small() {
     assert!(size_complaint(MOST_BYTES).is_some() && size_complaint(MOST_BYTES - 1).is_none());
     let (path, is_shipped) = library();
     if !is_shipped {
-        println!("SKIP size of the library: CENOTE_SO does not name the shipped one");
+        println!("skipped: size of the library (CENOTE_SO does not name the shipped one)");
         return;
     }
     let bytes = std::fs::metadata(&path).unwrap_or_else(|e| panic!("{path:?}: {e}")).len();
