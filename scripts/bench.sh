@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench.sh [--smoke] [FILTER]: the benches; --smoke runs each once, unoptimised, to prove that it runs.
+# bench.sh [--smoke] [FILTER]: the benches. --smoke runs each once, unoptimised: they must run.
 . "$(dirname "$0")/env.sh"
 if [ "${1:-}" = --smoke ]; then
     export CENOTE_BENCH_SMOKE=1

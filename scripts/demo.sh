@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# demo.sh: a recorded training trace through the allocator, from the command line, C++, Python and Go.
+# demo.sh: recorded training traces through the allocator, from the command line, C++, Python, Go.
 # Ends with a summary table and the path of the report.
 . "$(dirname "$0")/env.sh"
 out=build/demo

@@ -3,8 +3,8 @@
 
     tally.py LOG…
 
-A passing Rust test that could not run says "skipped: REASON" on a line; it counts as skipped and not
-as passed. Prints the reasons and, last, "N passed, N failed, N skipped". Exit 1 if anything failed
+A passing Rust test that could not run says "skipped: REASON" on a line; it counts as skipped and
+not as passed. Prints the reasons and, last, "N passed, N failed, N skipped". Exit 1 if anything failed
 or nothing passed. `tally.py --self-test` checks the counting itself.
 """
 import collections

@@ -1,4 +1,4 @@
-//! C programs: each of tests/c is compiled without a warning, linked, and run with the host backend.
+//! C programs: each of tests/c is compiled without a warning, linked, and run on the host backend.
 //! A program succeeds with exit code 0 and nothing on stderr, the library's own exit included.
 
 use super::{binary, cc, repo};
