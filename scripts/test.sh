@@ -24,10 +24,10 @@ cargo_tests() {
 # that only these processes look into.
 fake_driver_tests() {
     local path="$PWD/target/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    cargo build --example fakecuda &&
+    cargo build --features cli --example fakecuda &&
         mkdir -p target/fakecuda &&
         cp target/debug/examples/libfakecuda.so target/fakecuda/libcuda.so.1 &&
-        LD_LIBRARY_PATH=$path CENOTE_BACKEND=cuda cargo test --test fake -- --show-output
+        LD_LIBRARY_PATH=$path CENOTE_BACKEND=cuda cargo test --features cli --test fake -- --show-output
 }
 
 binding_tests() {
