@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 const PAGE_BYTES: u64 = 1 << 21;
 const BASE: u64 = 1 << 40;
 
-/// The model; its fields are the faults that a test can plant.
+/// The model; its last fields are faults that a test can plant.
 #[derive(Default)]
 pub struct Model {
-    live: BTreeMap<u64, u64>,
-    pages: u64,
-    stats: Stats,
-    pub ticks: u64,
-    pub alloc_count: u64,
-    pub limit_bytes: Option<u64>,
-    pub overlap_at: Option<u64>,
-    pub miscount_bytes: u64,
-    pub keeps_bytes: u64,
+    pub(super) live: BTreeMap<u64, u64>,
+    pub(super) pages: u64,
+    pub(super) stats: Stats,
+    pub(super) ticks: u64,
+    pub(super) alloc_count: u64,
+    pub(super) limit_bytes: Option<u64>,
+    pub(super) overlap_at: Option<u64>,
+    pub(super) miscount_bytes: u64,
+    pub(super) keeps_bytes: u64,
 }
 
 impl Allocator for Model {

@@ -69,30 +69,29 @@ fn edge(size_bytes: u64) -> u64 {
     size_bytes.min(EDGE_BYTES)
 }
 
-/// A pattern of which every byte depends on the block's number.
-fn pattern(block: u32) -> [u8; EDGE_BYTES as usize] {
-    (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_le_bytes()
+/// The byte that belongs at an address of a block. It depends on the address, not on which end it is
+/// part of, for the ends of a short block overlap.
+fn pattern(block: u32, address: u64) -> u8 {
+    let bytes = (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    (bytes >> (address % 8 * 8)) as u8
 }
 
 /// # Safety
 /// `count` bytes at `address` may be written.
 unsafe fn write(address: u64, count: u64, block: u32) {
-    let to = address as *mut u8;
-    for (i, byte) in pattern(block).iter().take(count as usize).enumerate() {
-        // SAFETY: i is below count; the caller vouches for the range. Volatile, because the
-        // compiler must not assume that the memory keeps what it sees written.
-        unsafe { to.add(i).write_volatile(*byte) };
+    for at in address..address + count {
+        // SAFETY: the caller vouches for the range. Volatile, because the compiler must not assume
+        // that the memory keeps what it sees written.
+        unsafe { (at as *mut u8).write_volatile(pattern(block, at)) };
     }
 }
 
 /// # Safety
 /// `count` bytes at `address` may be read.
 unsafe fn is_written(address: u64, count: u64, block: u32) -> bool {
-    let from = address as *const u8;
-    pattern(block).iter().take(count as usize).enumerate().all(|(i, byte)| {
-        // SAFETY: i is below count; the caller vouches for the range.
-        unsafe { from.add(i).read_volatile() == *byte }
-    })
+    // SAFETY: the caller vouches for the range.
+    (address..address + count)
+        .all(|at| unsafe { (at as *const u8).read_volatile() } == pattern(block, at))
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn section(html: &mut String, file: &File) {
     if !file.curve.points.is_empty() {
         html.push_str(
             "<figure>\n<figcaption><span class=\"key held-key\"></span>held <span class=\"key \
-             live-key\"></span>live, over the first pass</figcaption>\n",
+             live-key\"></span>live <span class=\"soft\">(first pass)</span></figcaption>\n",
         );
         html.push_str(&svg::curve(&file.curve));
         html.push_str("</figure>\n");
@@ -85,7 +85,7 @@ fn passes(html: &mut String, file: &File) {
     html.push_str(
         "<div class=\"scroll\"><table>\n<thead><tr><th>pass</th><th>peak live</th>\
          <th>peak held</th><th>median</th><th>p99</th><th>create</th><th>map</th>\
-         <th>set access</th><th>unmap</th><th>release</th><th>calls a block</th>\
+         <th>set access</th><th>unmap</th><th>release</th><th>calls per allocation</th>\
          <th>time in driver</th></tr></thead>\n<tbody>\n",
     );
     for (index, pass) in file.passes.iter().enumerate() {

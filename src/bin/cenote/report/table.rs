@@ -94,7 +94,7 @@ fn calls(files: &[File]) -> Table {
         "set access",
         "unmap",
         "release",
-        "a block",
+        "per alloc",
         "time",
     ]);
     for file in files {
@@ -124,7 +124,7 @@ mod tests {
             line[..at].chars().count() + word.chars().count()
         };
         assert_eq!(column(lines[2], "peak held"), column(lines[3], "6.55 GiB"), "{text}");
-        assert_eq!(column(lines[2], "ratio"), column(lines[3], "1.003"), "{text}");
+        assert_eq!(column(lines[2], "  ratio"), column(lines[3], "1.003"), "{text}");
         assert_eq!(column(lines[6], "create"), column(lines[7], "3,354"), "{text}");
         assert!(lines[8].starts_with("      "), "the second pass repeats no name: {text}");
     }
