@@ -85,6 +85,17 @@ pub fn option(index: u32) -> Outcome<cenote_option_t> {
     Ok(option)
 }
 
+/// The option of a name, if this library has one.
+pub fn option_named(name: &str) -> Outcome<Option<cenote_option_t>> {
+    for index in 0..cenote_option_count() {
+        let option = option(index)?;
+        if array_text(&option.name) == name {
+            return Ok(Some(option));
+        }
+    }
+    Ok(None)
+}
+
 /// A pool descriptor with every default.
 pub fn zeroed_pool_desc() -> cenote_pool_desc {
     // SAFETY: plain integers and characters.

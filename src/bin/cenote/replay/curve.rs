@@ -33,14 +33,14 @@ impl Curve {
 
     /// Bytes live after operation `index`; true if the held bytes are wanted now.
     pub fn live(&mut self, index: usize, live_bytes: u64) -> bool {
-        if index % self.stride == 0 {
+        if index.is_multiple_of(self.stride) {
             self.points.push(Point::default());
         }
         if let Some(point) = self.points.last_mut() {
             point.op = index + 1;
             point.live_bytes = point.live_bytes.max(live_bytes);
         }
-        (index + 1) % self.stride == 0 || index + 1 == self.op_count
+        (index + 1).is_multiple_of(self.stride) || index + 1 == self.op_count
     }
 
     /// Bytes held at the point just finished. Every live byte is held, so the most that was live

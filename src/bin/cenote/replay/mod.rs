@@ -108,7 +108,7 @@ pub fn run(args: &ReplayArgs) -> Outcome<()> {
         version: abi::text(cenote::ffi::cenote_version()),
         backend: abi::backend_name(info.backend),
         device: abi::array_text(&device.name),
-        slack: args.slack.as_ref().map_or("default".into(), |s| s.text.clone()),
+        slack: effective_slack(args)?,
         lag_ops: args.lag,
         files: Vec::new(),
     };
@@ -141,6 +141,16 @@ fn configure(args: &ReplayArgs) -> Outcome<()> {
         abi::configure("lag", &args.lag.to_string())?;
     }
     Ok(())
+}
+
+/// The slack in force: what was given, else the option's value.
+fn effective_slack(args: &ReplayArgs) -> Outcome<String> {
+    match &args.slack {
+        Some(slack) => Ok(slack.text.clone()),
+        None => {
+            Ok(abi::option_named("slack")?.map_or("auto".into(), |o| abi::array_text(&o.value)))
+        }
+    }
 }
 
 fn replay(args: &ReplayArgs, trace: &Trace, progress: &Progress) -> Outcome<report::File> {

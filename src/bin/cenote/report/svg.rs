@@ -35,7 +35,7 @@ pub fn curve(curve: &Curve) -> String {
     let Some(last) = curve.points.last() else { return String::new() };
     let highest = curve.points.iter().map(|p| p.held_bytes.max(p.live_bytes)).max().unwrap_or(0);
     let (unit, unit_name) = units::unit_of(highest);
-    let steps = ticks(highest.max(1) as f64 / unit as f64, 5);
+    let steps = ticks(highest.max(1) as f64 / unit as f64, 5, 0.0);
     let top = steps.last().copied().unwrap_or(1.0) * unit as f64;
     let scale = Scale { ops: last.op as f64, bytes: top };
     let mut svg = format!(
@@ -90,7 +90,7 @@ fn axes(svg: &mut String, scale: &Scale, steps: &[f64], unit: f64, unit_name: &s
             plain(*step)
         );
     }
-    for step in ticks(scale.ops, 8).into_iter().filter(|s| *s <= scale.ops) {
+    for step in ticks(scale.ops, 8, 1.0).into_iter().filter(|s| *s <= scale.ops) {
         let x = scale.x(step);
         let _ = writeln!(svg, "<path class=\"axis\" d=\"M{x:.1} {y0:.1}v5\"/>");
         let label = units::count(step as u64);
@@ -122,15 +122,13 @@ fn peak(svg: &mut String, curve: &Curve, scale: &Scale) {
     );
 }
 
-/// Round steps from 0 up to the first that is not below `most`: about `wanted` of them.
-fn ticks(most: f64, wanted: usize) -> Vec<f64> {
-    let rough = (most / wanted as f64).max(f64::MIN_POSITIVE);
+/// Round steps from 0 up to the first that is not below `most`: about `wanted` of them, and none
+/// below `least`.
+fn ticks(most: f64, wanted: usize, least: f64) -> Vec<f64> {
+    let rough = (most / wanted as f64).max(least).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(rough.log10().floor());
     let factor = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|f| f * power >= rough * 0.999);
-    let mut step = factor.unwrap_or(10.0) * power;
-    if step < 1.0 && most > 8.0 || most.fract() == 0.0 && step < 1.0 {
-        step = 1.0;
-    }
+    let step = factor.unwrap_or(10.0) * power;
     let last = (most / step - 1e-9).ceil().max(1.0) as usize;
     (0..=last).map(|i| i as f64 * step).collect()
 }
@@ -148,12 +146,12 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_reach_the_top() {
-        assert_eq!(ticks(6.55, 5), [0.0, 2.0, 4.0, 6.0, 8.0]);
-        assert_eq!(ticks(13.1, 5), [0.0, 5.0, 10.0, 15.0]);
-        assert_eq!(ticks(1.0, 5), [0.0, 1.0]);
-        assert_eq!(ticks(13_495.0, 8).last(), Some(&14_000.0));
+        assert_eq!(ticks(6.55, 5, 0.0), [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(ticks(13.1, 5, 0.0), [0.0, 5.0, 10.0, 15.0]);
+        assert_eq!(ticks(3.0, 8, 1.0), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(ticks(13_495.0, 8, 1.0).last(), Some(&14_000.0));
         for most in [0.001, 0.3, 1.0, 7.7, 1023.9, 1e7] {
-            let t = ticks(most, 5);
+            let t = ticks(most, 5, 0.0);
             assert!(t.len() >= 2 && t.len() <= 9 && *t.last().unwrap() >= most, "{most}: {t:?}");
         }
         assert_eq!([0.0, 2.5, 10.0, 0.25].map(plain), ["0", "2.5", "10", "0.25"]);

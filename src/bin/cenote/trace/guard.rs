@@ -271,7 +271,7 @@ impl Walk<'_> {
 
     fn adopt(&mut self, index: u32, children: &[Item]) -> Result<(), Refusal> {
         let shape = self.nodes[index as usize].shape;
-        if shape == Shape::Dict && children.len() % 2 != 0 {
+        if shape == Shape::Dict && !children.len().is_multiple_of(2) {
             return Err(self.refuse("a dictionary with a key that has no value"));
         }
         let (mut weight, mut depth) = (0u64, 0);

@@ -126,7 +126,9 @@ impl Record {
                     _ => Action::Other,
                 }
             }
-            _ => drop(map.next_value::<Skip>()?),
+            _ => {
+                map.next_value::<Skip>()?;
+            }
         }
         Ok(())
     }
