@@ -1,5 +1,5 @@
-//! What the engine needs of an allocator. The command drives cenote through its C ABI; tests drive a
-//! model whose answers are known.
+//! What the engine needs of an allocator. The command drives cenote through its C ABI; tests drive
+//! a model whose answers are known.
 
 use serde::Serialize;
 use std::fmt;

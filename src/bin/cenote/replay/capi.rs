@@ -21,8 +21,8 @@ pub struct CApi {
 }
 
 impl CApi {
-    /// Create the pool. Its pages do not decay: a trace's operations follow at once, but the time that
-    /// they take here says nothing about the program's.
+    /// Create the pool. Its pages do not decay: a trace's operations follow at once, but the time
+    /// that they take here says nothing about the program's.
     pub fn new(device: i32, slack_ppm: u32, lag_ops: u64, trace_streams: &[u64]) -> Outcome<CApi> {
         let info = abi::runtime_info()?;
         let streams = Streams::new(&info, device, trace_streams).map_err(Failure::run)?;

@@ -1,4 +1,5 @@
-//! Replays a trace on an allocator and measures: the same operations in the same order, pass by pass.
+//! Replays a trace on an allocator and measures: the same operations in the same order, pass by
+//! pass.
 //!
 //! Between passes everything is freed and nothing is given back, so that the second pass shows what
 //! a program's second step costs. Only the allocator's own calls are timed. What the trace leaves
@@ -203,8 +204,8 @@ impl<A: Allocator> Run<'_, A> {
         Ok(())
     }
 
-    /// The pool's own figures against what the trace says: an allocator that counts wrongly must not
-    /// be reported as a good one.
+    /// The pool's own figures against what the trace says: an allocator that counts wrongly must
+    /// not be reported as a good one.
     fn compare(&self, peak_live_bytes: u64, after: &Stats) -> Result<(), String> {
         if after.live_bytes != 0 {
             return Err(format!("{} bytes are live after all was freed", after.live_bytes));

@@ -23,8 +23,8 @@ use std::path::PathBuf;
 
 /// Replay recorded allocations through cenote and measure them
 ///
-/// Each trace runs on a pool of its own, through cenote's C ABI. Between passes everything is freed and
-/// nothing is given back, so the second pass shows what a program's later steps cost.
+/// Each trace runs on a pool of its own, through cenote's C ABI. Between passes everything is freed
+/// and nothing is given back, so the second pass shows what a program's later steps cost.
 #[derive(clap::Args)]
 pub struct ReplayArgs {
     /// Traces: PyTorch memory snapshots, event CSVs, Azure tables, RMM logs, .cenotetrace files
@@ -40,10 +40,10 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N")]
     device: Option<u16>,
     /// Passes over each trace
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = passes())]
     passes: u32,
-    /// Share by which held bytes may exceed peak live ones before idle memory is moved instead of new
-    /// memory taken: 0.01, 1% or auto; by default the option "slack"
+    /// Share by which held bytes may exceed peak live ones before idle memory is moved instead of
+    /// new memory taken: 0.01, 1% or auto; by default the option "slack"
     #[arg(long, value_parser = parse_slack)]
     slack: Option<Slack>,
     /// Let every free complete this many operations late, as on a GPU behind its CPU
@@ -61,6 +61,10 @@ pub struct ReplayArgs {
     /// Show no progress bar
     #[arg(long)]
     no_progress: bool,
+}
+
+fn passes() -> impl clap::builder::TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(1..=1000)
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -1,4 +1,5 @@
-//! A model allocator for the engine's tests: first fit over pages that are kept until `empty_cache`.
+//! A model allocator for the engine's tests: first fit over pages that are kept until
+//! `empty_cache`.
 
 use super::allocator::{Allocator, Refused, Stats};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The streams that a trace's operations are replayed on.
 //!
 //! A trace names streams by the handles of the program that was recorded. The default stream stays
-//! the default stream; every other becomes a stream of this process: under CUDA a real one, on other
-//! backends a value, for there a stream is only a name.
+//! the default stream; every other becomes a stream of this process: under CUDA a real one, on
+//! other backends a value, for there a stream is only a name.
 
 use cenote::ffi::*;
 use std::ffi::c_void;

@@ -1,5 +1,5 @@
-//! Proof that live blocks do not share memory: their address ranges are kept apart, and where the CPU
-//! can touch them, a pattern at both ends of each block must still be there when it is freed.
+//! Proof that live blocks do not share memory: their address ranges are kept apart, and where the
+//! CPU can touch them, a pattern at both ends of each block must still be there when it is freed.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +69,8 @@ fn edge(size_bytes: u64) -> u64 {
     size_bytes.min(EDGE_BYTES)
 }
 
-/// The byte that belongs at an address of a block. It depends on the address, not on which end it is
-/// part of, for the ends of a short block overlap.
+/// The byte that belongs at an address of a block. It depends on the address, not on which end it
+/// is part of, for the ends of a short block overlap.
 fn pattern(block: u32, address: u64) -> u8 {
     let bytes = (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     (bytes >> (address % 8 * 8)) as u8

@@ -1,9 +1,9 @@
 //! The Azure table of LLM requests as an allocation trace: one buffer a request.
 //!
-//! Columns `TIMESTAMP,ContextTokens,GeneratedTokens`. A request's keys and values take 163,840 bytes
-//! a token (40 layers, 8 heads of 128, keys and values, fp16) for its context and what it generates;
-//! they are freed 25 ms after its arrival for each token generated. Only 60 GiB are served at a time:
-//! before a block that would pass this, the requests that end earliest are ended.
+//! Columns `TIMESTAMP,ContextTokens,GeneratedTokens`. A request's keys and values take 163,840
+//! bytes a token (40 layers, 8 heads of 128, keys and values, fp16) for its context and what it
+//! generates; they are freed 25 ms after its arrival for each token generated. Only 60 GiB are
+//! served at a time: before a block that would pass this, the requests that end earliest are ended.
 
 use super::csv::{Row, Table};
 use super::{Builder, Reject, Trace};
@@ -128,8 +128,8 @@ fn three(text: &str, separator: char) -> Option<[u64; 3]> {
     parts.next().is_none().then_some(found)
 }
 
-/// Days since the start of year 0 in the Gregorian calendar. The year is counted from March, so that
-/// a leap day is its last.
+/// Days since the start of year 0 in the Gregorian calendar. The year is counted from March, so
+/// that a leap day is its last.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day

@@ -1,12 +1,12 @@
 //! Walks a pickle before it is read, and lets through only what a memory snapshot can be: plain
 //! containers and scalars, properly nested, with lengths that the file really has.
 //!
-//! The reader behind this builds a tree and walks it by recursion, copying what the pickle refers to
-//! twice. For a hostile file that means a stack overflow or a tree of 2^60 nodes from 200 bytes, so
-//! depth and the size of the unfolded tree are computed here first, from opcodes alone. A container
-//! may not grow once it is part of another: pickles of values that do not contain themselves never
-//! do that, and it makes both figures exact. Values that the reader does not unfold (call stacks,
-//! which snapshots share freely) count as one.
+//! The reader behind this builds a tree and walks it by recursion, copying what the pickle refers
+//! to twice. For a hostile file that means a stack overflow or a tree of 2^60 nodes from 200 bytes,
+//! so depth and the size of the unfolded tree are computed here first, from opcodes alone. A
+//! container may not grow once it is part of another: pickles of values that do not contain
+//! themselves never do that, and it makes both figures exact. Values that the reader does not
+//! unfold (call stacks, which snapshots share freely) count as one.
 
 use std::collections::HashMap;
 use std::fmt;

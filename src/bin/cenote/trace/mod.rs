@@ -1,4 +1,5 @@
-//! A trace: what a program asked of its allocator, in order. Every input format becomes one of these.
+//! A trace: what a program asked of its allocator, in order. Every input format becomes one of
+//! these.
 //!
 //! Blocks are numbered in the order in which they are allocated, so an operation names its block by
 //! a small number and replaying needs no look-up. Nothing about the source stays but the stream

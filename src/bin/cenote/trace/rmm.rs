@@ -1,9 +1,9 @@
 //! RMM's allocation log: `Thread,Time,Action,Pointer,Size,Stream`.
 //!
-//! RMM writes `free` before it frees and `allocate` after it has allocated, so the order of the file
-//! is an order in which every address is live once. Streams are hexadecimal in RMM's own files,
-//! decimal in what other tools write. An `allocate failure` changed nothing and is passed over, as
-//! are blocks of no bytes, which RMM logs with a null pointer.
+//! RMM writes `free` before it frees and `allocate` after it has allocated, so the order of the
+//! file is an order in which every address is live once. Streams are hexadecimal in RMM's own
+//! files, decimal in what other tools write. An `allocate failure` changed nothing and is passed
+//! over, as are blocks of no bytes, which RMM logs with a null pointer.
 
 use super::csv::{Row, Table};
 use super::{Builder, Trace};

@@ -1,10 +1,10 @@
 //! PyTorch's memory snapshot (`torch.cuda.memory._dump_snapshot`): a pickle of plain values.
 //!
 //! `device_traces` holds a list of events for each device. A block is freed when the program asks
-//! (`free_requested`); `free_completed` is the recorded allocator's own affair. What was live before
-//! the first event has no `alloc`: it is found by walking the events with what `segments` says is
-//! allocated at the end. The pickle goes through `guard` before it is read; nothing in it is ever
-//! executed.
+//! (`free_requested`); `free_completed` is the recorded allocator's own affair. What was live
+//! before the first event has no `alloc`: it is found by walking the events with what `segments`
+//! says is allocated at the end. The pickle goes through `guard` before it is read; nothing in it
+//! is ever executed.
 
 use super::guard::{self, KEYS};
 use super::{Builder, Trace};
@@ -195,8 +195,8 @@ fn device_trace(
     Ok(builder.finish(name))
 }
 
-/// Blocks live before the first event, in the order of their addresses: those whose first event is a
-/// free, and those allocated at the end without any event.
+/// Blocks live before the first event, in the order of their addresses: those whose first event is
+/// a free, and those allocated at the end without any event.
 fn live_before(device: usize, events: &[Record], segments: &[Record]) -> BTreeMap<u64, (u64, u64)> {
     let mut before = BTreeMap::new();
     let mut seen = HashSet::new();

@@ -5,7 +5,8 @@ use super::{Builder, OpKind, Reject, Trace};
 /// What to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Thinning {
-    /// Operations after the recording's start to leave out; what is live then counts as live before.
+    /// Operations after the recording's start to leave out; what is live then counts as live
+    /// before.
     pub skip_ops: usize,
     /// Most operations to keep after that.
     pub max_ops: usize,
