@@ -1,7 +1,9 @@
 //! Small steps over the C ABI that several commands need.
 
 use crate::failure::{Failure, Outcome};
-use cenote::ffi::*;
+use cenote::ffi::device::cenote_device_info;
+use cenote::ffi::runtime::*;
+use cenote::ffi::types::*;
 use std::ffi::{c_char, CStr, CString};
 
 /// A text that the library owns.

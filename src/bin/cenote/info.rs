@@ -3,7 +3,7 @@
 use crate::failure::Outcome;
 use crate::report::units;
 use crate::{abi, output};
-use cenote::ffi::*;
+use cenote::ffi::runtime::{cenote_abi_version, cenote_option_count, cenote_version};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -152,7 +152,8 @@ fn text(info: &Info) -> String {
     let name_width = info.options.iter().map(|o| o.environment.len()).max().unwrap_or(0);
     let value_width = info.options.iter().map(|o| o.value.len()).max().unwrap_or(0).min(24);
     for option in &info.options {
-        let (name, value, source) = (&option.environment, &option.value, option.source);
+        let (name, source) = (&option.environment, option.source);
+        let value = if option.value.is_empty() { "–" } else { &option.value };
         let _ = writeln!(
             out,
             "  {name:<name_width$}  {value:<value_width$}  {source:<11}  {}",

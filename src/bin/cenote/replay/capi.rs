@@ -4,7 +4,11 @@ use super::allocator::{Allocator, DriverCalls, Refused, Stats};
 use super::streams::Streams;
 use crate::abi::{self, text, zeroed_pool_desc};
 use crate::failure::{Failure, Outcome};
-use cenote::ffi::*;
+use cenote::ffi::block::{cenote_alloc, cenote_free};
+use cenote::ffi::device::cenote_empty_cache;
+use cenote::ffi::pool::*;
+use cenote::ffi::runtime::{cenote_poll, cenote_status_name};
+use cenote::ffi::types::*;
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
@@ -74,7 +78,7 @@ impl Allocator for CApi {
 
     fn tick(&mut self) {
         if self.lag_ops != 0 {
-            cenote::device::delayed::tick();
+            cenote::runtime::tick();
         }
     }
 

@@ -17,7 +17,8 @@ use crate::trace::open::{self, Format};
 use crate::trace::Trace;
 use crate::{abi, output};
 use capi::CApi;
-use cenote::ffi::CENOTE_SLACK_AUTO;
+use cenote::ffi::runtime::cenote_version;
+use cenote::ffi::types::CENOTE_SLACK_AUTO;
 use engine::Plan;
 use std::path::PathBuf;
 
@@ -109,7 +110,7 @@ pub fn run(args: &ReplayArgs) -> Outcome<()> {
     let info = abi::runtime_info()?;
     let device = abi::device_info(args.device.map_or(0, i32::from))?;
     let mut run = report::Run {
-        version: abi::text(cenote::ffi::cenote_version()),
+        version: abi::text(cenote_version()),
         backend: abi::backend_name(info.backend),
         device: abi::array_text(&device.name),
         slack: effective_slack(args)?,

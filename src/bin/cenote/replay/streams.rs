@@ -4,7 +4,7 @@
 //! the default stream; every other becomes a stream of this process: under CUDA a real one, on
 //! other backends a value, for there a stream is only a name.
 
-use cenote::ffi::*;
+use cenote::ffi::types::{cenote_runtime_info_t, CENOTE_BACKEND_CUDA};
 use std::ffi::c_void;
 
 /// Raw stream values by their index in the trace.
