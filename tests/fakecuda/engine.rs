@@ -204,6 +204,8 @@ pub struct Engine {
     pub clock_us: u64,
     /// Pieces of work queued in the process, plus what waits skipped.
     pub ops: u64,
+    /// Queries of unfinished work since work was queued last.
+    pub idle_polls: u32,
     live: HashMap<usize, u64>,
     stream_handles: HandleSpace,
     event_handles: HandleSpace,
@@ -222,6 +224,7 @@ impl Engine {
             released: HashSet::new(),
             clock_us: 0,
             ops: 0,
+            idle_polls: 0,
             live: HashMap::new(),
             stream_handles: HandleSpace::new(),
             event_handles: HandleSpace::new(),

@@ -14,8 +14,9 @@ pub struct Site {
 }
 
 impl Site {
-    const NEW: Site =
-        Site { calls: AtomicU64::new(0), relaxed: AtomicU64::new(0), failed: AtomicU64::new(0) };
+    const fn new() -> Site {
+        Site { calls: AtomicU64::new(0), relaxed: AtomicU64::new(0), failed: AtomicU64::new(0) }
+    }
 }
 
 macro_rules! functions {
@@ -28,7 +29,7 @@ macro_rules! functions {
         /// Names in the order of the enum.
         pub static NAMES: &[&str] = &[$(stringify!($name),)*];
 
-        static SITES: [Site; NAMES.len()] = [Site::NEW; NAMES.len()];
+        static SITES: [Site; NAMES.len()] = [const { Site::new() }; NAMES.len()];
     };
 }
 
@@ -91,8 +92,8 @@ pub fn reset_counts() {
     }
 }
 
-/// Address of an exported function. Asked of the loader, not of the linker: a test may take a symbol
-/// away from a copy of this library, which must still load then.
+/// Address of an exported function. Asked of the loader, not of the linker: a test may take a
+/// symbol away from a copy of this library, which must still load then.
 pub fn address(name: &str) -> Option<*const c_void> {
     index_of(name)?;
     let name = CString::new(name).ok()?;

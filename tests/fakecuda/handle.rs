@@ -48,6 +48,8 @@ impl HandleSpace {
 
     /// Whether this value was ever a handle of this kind.
     pub fn was_issued(&self, handle: usize) -> bool {
-        handle > self.base && handle < self.base + self.next && (handle - self.base) % STRIDE == 0
+        handle > self.base
+            && handle < self.base + self.next
+            && (handle - self.base).is_multiple_of(STRIDE)
     }
 }

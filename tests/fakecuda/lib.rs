@@ -39,7 +39,7 @@
 //! | `FAKECUDA_INIT` * | 0 | code that `cuInit` returns |
 //! | `FAKECUDA_ATTRIBUTES` | | `number=value,…`: device attributes (102 = virtual memory) |
 //! | `FAKECUDA_DETERMINISTIC` * | 0 | 1: the clock stands until it is advanced or waited for |
-//! | `FAKECUDA_LAG_OPS` * | 0 | work completes this many pieces of work later |
+//! | `FAKECUDA_LAG_OPS` * | 0 | work completes this many pieces of work later, or when waited for |
 //! | `FAKECUDA_QUERY_ADVANCE_US` * | 0 | a query of unfinished work advances the clock |
 //! | `FAKECUDA_HANG_MS` * | 30000 | a host wait that lasts longer fails (702) |
 //! | `FAKECUDA_VMM_NEEDS_CONTEXT` * | 1 | virtual-memory calls need a current context |

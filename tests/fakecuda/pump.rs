@@ -8,6 +8,8 @@ use crate::memory::Owner;
 use crate::state::{self, State};
 
 const CHUNK: usize = 1 << 20;
+/// Queries in a row, without new work between them, that count as a wait.
+const POLLS_THAT_WAIT: u32 = 64;
 
 impl State {
     /// Queue work behind everything that stream order puts before it, and behind `deps`.
@@ -16,6 +18,7 @@ impl State {
         deps.retain(|point| !self.engine.reached(point));
         self.engine.clock_us = self.engine.target_us(self.opts.deterministic);
         self.engine.ops += 1;
+        self.engine.idle_polls = 0;
         let due_op = self.engine.ops + self.opts.lag_ops;
         for (addr, len, _) in work.ranges() {
             self.memory.add_use(addr, len);
@@ -139,10 +142,10 @@ impl State {
                 head.progress = Progress::Called;
                 self.schedule(Job::Host { func, data, point: Point { stream: id, seq } });
             }
-            Work::Kernel(kernel) if !self.is_broken(context) => {
-                if self.check_ranges(context, device, &work) {
-                    self.check_bytes(&kernel);
-                }
+            Work::Kernel(kernel)
+                if !self.is_broken(context) && self.check_ranges(context, device, &work) =>
+            {
+                self.check_bytes(&kernel);
             }
             _ => {}
         }
@@ -274,6 +277,21 @@ impl State {
                 true
             }
             None => false,
+        }
+    }
+
+    /// A query found work unfinished. A host that only asks is waiting: then what lags comes, and
+    /// the standing clock runs on if it was set to.
+    pub fn polled(&mut self) {
+        self.engine.idle_polls = self.engine.idle_polls.saturating_add(1);
+        if self.engine.idle_polls >= POLLS_THAT_WAIT {
+            while self.skip_lag() {
+                self.pump();
+            }
+        }
+        let micros = self.opts.query_advance_us;
+        if micros > 0 {
+            self.advance(micros);
         }
     }
 

@@ -19,7 +19,7 @@ const HANDLE_TAG: u64 = 0xca1_0000_0000_0000;
 const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 fn multiple(value: u64, of: u64) -> Res {
-    if value % of != 0 {
+    if !value.is_multiple_of(of) {
         return Err(code::INVALID_VALUE);
     }
     Ok(())
@@ -354,7 +354,7 @@ impl State {
 /// Addresses that nothing may touch yet, aligned; at `hint` if that is free.
 fn reserve_aligned(size: u64, padded: u64, align: u64, hint: u64) -> Res<u64> {
     let none = libc::PROT_NONE;
-    if hint != 0 && hint % align == 0 {
+    if hint != 0 && hint.is_multiple_of(align) {
         // SAFETY: a fresh mapping; without MAP_FIXED nothing existing is replaced.
         let at = unsafe { libc::mmap(hint as *mut _, size as usize, none, ANONYMOUS, -1, 0) };
         if at as u64 == hint {

@@ -275,7 +275,7 @@ unsafe extern "C" fn gone(data: *mut c_void) {
 
 fn object(cu: &Driver) -> usize {
     let mut object = 0;
-    let data = 1 as *mut c_void;
+    let data = std::ptr::without_provenance_mut(1);
     assert_eq!(cu.cuUserObjectCreate(&mut object, data, Some(gone), 1, 0), code::INVALID_VALUE);
     assert_eq!(cu.cuUserObjectCreate(&mut object, data, None, 1, 1), code::INVALID_VALUE);
     assert_eq!(cu.cuUserObjectCreate(&mut object, data, Some(gone), 1, 1), code::OK);

@@ -104,6 +104,18 @@ fn the_log_tells_what_was_called() {
 }
 
 #[test]
+fn every_function_has_a_symbol() {
+    in_child("faults::every_function_has_a_symbol", &[], |fake| {
+        let names = fake.function_names();
+        assert!(names.len() > 80, "{names:?}");
+        for name in names {
+            assert!(!fake.library.symbol(&name).is_null(), "{name} is not exported");
+            assert_eq!(fake.count(&name), 0);
+        }
+    });
+}
+
+#[test]
 fn many_threads_at_once() {
     in_child("faults::many_threads_at_once", &[], |fake| {
         let cu = &fake.cu;

@@ -1,6 +1,7 @@
 //! The driver and its process: fork, exit, a missing symbol, memory of another process.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::code;
 use crate::driver::{Library, PAGE};
@@ -38,6 +39,37 @@ fn a_symbol_can_be_missing() {
     }
     match fake::folder_without("cuMemMap") {
         Ok(folder) => fake::run_child(test, &folder, &[]),
+        Err(why) => println!("skipped {test}: {why}"),
+    }
+}
+
+static SYNCHRONIZE: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs after the driver's own handler, because it was registered before `cuInit`.
+extern "C" fn call_late() {
+    // SAFETY: the test stored the address of `cuCtxSynchronize`, whose library stays loaded.
+    let code = unsafe {
+        let address = SYNCHRONIZE.load(Ordering::SeqCst);
+        std::mem::transmute::<usize, extern "C" fn() -> u32>(address)()
+    };
+    // SAFETY: ends the process with what the late call gave.
+    unsafe { libc::_exit(40 + code as i32) }
+}
+
+#[test]
+fn the_driver_is_gone_when_the_process_exits() {
+    let test = "process::the_driver_is_gone_when_the_process_exits";
+    if in_this_child(test) {
+        let fake = Fake::attach().expect("the parent put it on the path");
+        SYNCHRONIZE.store(fake.library.symbol("cuCtxSynchronize") as usize, Ordering::SeqCst);
+        // SAFETY: the handler is a function of this program.
+        unsafe { libc::atexit(call_late) };
+        fake.cu.start(0);
+        assert_eq!(fake.cu.cuCtxSynchronize(), code::OK);
+        return;
+    }
+    match fake::folder() {
+        Ok(folder) => assert_eq!(exit_code(test, folder, "0"), Some(40 + 4), "DEINITIALIZED"),
         Err(why) => println!("skipped {test}: {why}"),
     }
 }

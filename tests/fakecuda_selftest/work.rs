@@ -215,6 +215,9 @@ fn completions_can_lag() {
         assert_eq!(cu.cuEventQuery(event), code::OK, "three pieces of work later");
         assert_eq!(cu.cuStreamQuery(b), code::NOT_READY);
         assert_eq!(cu.cuStreamSynchronize(b), code::OK, "a wait sees everything done");
+        let event = cu.recorded(a);
+        let polls = (0..200).take_while(|_| cu.cuEventQuery(event) != code::OK).count();
+        assert_eq!(polls, 64, "asking again and again is waiting");
     });
 }
 
@@ -342,7 +345,7 @@ fn host_functions_run_in_order_and_may_not_call_the_driver() {
         cu.start(0);
         let stream = cu.stream(true);
         fake.launch(stream, Kernel::until_release(1));
-        let three = 3 as *mut c_void;
+        let three = std::ptr::without_provenance_mut(3);
         assert_eq!(cu.cuLaunchHostFunc(stream, Some(call_back), three), code::OK);
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(CALLED.load(Ordering::SeqCst), 0);

@@ -1,6 +1,7 @@
 //! The driver's functions as a test calls them: raw, by name, with integers for handles.
 
 #![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::too_many_arguments, reason = "the driver's signatures")]
 #![allow(non_snake_case, reason = "fields have the symbols' names")]
 
 use std::ffi::{c_char, c_void, CString};

@@ -301,13 +301,20 @@ impl Fake {
         let mut entries = vec![LogEntry::default(); most];
         let count = self.control.fakecuda_log(entries.as_mut_ptr(), most);
         entries.truncate(count);
-        entries.into_iter().map(|entry| (self.name_of(entry.function), entry)).collect()
+        entries
+            .into_iter()
+            .map(|entry| (self.name(entry.function).unwrap_or_default(), entry))
+            .collect()
     }
 
-    fn name_of(&self, function: u32) -> String {
+    fn name(&self, function: u32) -> Option<String> {
         let control = &self.control;
         text(|buffer, len| control.fakecuda_function_name(function, buffer, len))
-            .unwrap_or_default()
+    }
+
+    /// Names of all driver functions there are.
+    pub fn function_names(&self) -> Vec<String> {
+        (0..).map_while(|function| self.name(function)).collect()
     }
 
     /// Violations so far.
@@ -365,8 +372,8 @@ fn profile_folder() -> PathBuf {
     exe.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").to_path_buf()
 }
 
-/// Build the library. Its path, or why it cannot be built here; a library that does not compile is a
-/// failure, not a reason to skip.
+/// Build the library. Its path, or why it cannot be built here; a library that does not compile is
+/// a failure, not a reason to skip.
 fn build() -> Result<PathBuf, String> {
     let profile = profile_folder();
     let target = profile.parent().ok_or("the target folder has no parent")?;

@@ -24,12 +24,9 @@ impl State {
         }
     }
 
-    /// A query found unfinished work: the standing clock may be set to run on.
+    /// The answer of a query that found unfinished work.
     fn not_ready(&mut self) -> Code {
-        let micros = self.opts.query_advance_us;
-        if micros > 0 {
-            self.advance(micros);
-        }
+        self.polled();
         code::NOT_READY
     }
 }
