@@ -58,12 +58,12 @@ fn open_host() -> Result<Box<dyn Backend>> {
     Ok(Box::new(Host::new(HostOptions::from_env()?)?))
 }
 
-#[cfg(any())]
+#[cfg(feature = "cuda")]
 fn open_cuda() -> Result<Box<dyn Backend>> {
     Ok(Box::new(super::cuda::Cuda::open()?))
 }
 
-#[cfg(not(any()))]
+#[cfg(not(feature = "cuda"))]
 fn open_cuda() -> Result<Box<dyn Backend>> {
     Err(Error::new(Status::E_NO_DRIVER, "this library was built without the feature \"cuda\""))
 }
