@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::loader::Handle;
-use super::result::{CAPTURE_IMPLICIT, INVALID_CONTEXT, SUCCESS};
+use super::result::INVALID_CONTEXT;
 use super::structs::{CAPTURE_ACTIVE, CAPTURE_NONE};
 use super::{call, is_legacy, is_special, Cuda};
 use crate::base::{Error, Result, Status};
@@ -54,7 +54,28 @@ impl Cuda {
         if is_special(stream) {
             return self.identity_of_special(device, stream);
         }
-        let id = self.id_of(device, stream)?;
+        self.with_context(device, || self.identity_of_ordinary(stream))
+    }
+
+    /// The capture of a stream, if it is being captured.
+    pub(super) fn capture_of(&self, device: u32, stream: u64) -> Result<Option<CaptureInfo>> {
+        self.lost.check()?;
+        self.with_context(device, || self.ask_capture(stream))
+    }
+
+    /// Asks once as the thread is, and again inside the device's context if that was what lacked.
+    fn with_context<T>(&self, device: u32, ask: impl Fn() -> Result<T>) -> Result<T> {
+        match ask() {
+            Err(error) if error.backend_code == INVALID_CONTEXT as i32 => {
+                let _inside = self.enter(device)?;
+                ask()
+            }
+            answer => answer,
+        }
+    }
+
+    fn identity_of_ordinary(&self, stream: u64) -> Result<StreamIdentity> {
+        let id = self.id_of(stream)?;
         let device = match self.device_of_stream.get(id) {
             Some(known) => known,
             None => {
@@ -63,7 +84,7 @@ impl Cuda {
                 found
             }
         };
-        Ok(StreamIdentity { id, device, capture: self.capture_of(device, stream)? })
+        Ok(StreamIdentity { id, device, capture: self.ask_capture(stream)? })
     }
 
     /// The default streams belong to the current context; where there is none, to the device's.
@@ -80,8 +101,8 @@ impl Cuda {
     /// Identity of a default stream of the current context.
     fn identity_in(&self, context: Handle, device: u32, stream: u64) -> Result<StreamIdentity> {
         if !is_legacy(stream) {
-            let id = self.id_of(device, stream)?;
-            return Ok(StreamIdentity { id, device, capture: self.capture_of(device, stream)? });
+            let id = self.id_of(stream)?;
+            return Ok(StreamIdentity { id, device, capture: self.ask_capture(stream)? });
         }
         // The legacy stream cannot be captured, and a context has one for all its life.
         let slot = self.device(device)?;
@@ -90,7 +111,7 @@ impl Cuda {
         if primary && known != 0 {
             return Ok(StreamIdentity { id: known, device, capture: None });
         }
-        let id = self.id_of(device, 0)?;
+        let id = self.id_of(0)?;
         if primary {
             slot.legacy_id.store(id, Relaxed);
         }
@@ -99,20 +120,12 @@ impl Cuda {
 
     /// The driver's id of a stream. A driver without ids (before 12.0) gets a new one each time: then
     /// no two calls seem to name one stream, which is slow and safe.
-    fn id_of(&self, device: u32, stream: u64) -> Result<u64> {
-        let Some(get_id) = self.api.cuStreamGetId else {
-            return Ok(OWN_IDS | self.next_id.fetch_add(1, Relaxed));
-        };
+    fn id_of(&self, stream: u64) -> Result<u64> {
         let mut id = 0;
-        // SAFETY: cuda.h declares this signature; the pointer is to a local.
-        let code = unsafe { get_id(stream as Handle, &mut id) };
-        if code == INVALID_CONTEXT {
-            let _inside = self.enter(device)?;
-            call!(self, optional cuStreamGetId(stream as Handle, &mut id)).unwrap_or(Ok(()))?;
-            return Ok(id);
+        match call!(self, optional cuStreamGetId(stream as Handle, &mut id)) {
+            Some(result) => result.map(|()| id),
+            None => Ok(OWN_IDS | self.next_id.fetch_add(1, Relaxed)),
         }
-        self.lost.result("cuStreamGetId", code)?;
-        Ok(id)
     }
 
     /// Asks the driver for the device of an ordinary stream.
@@ -127,28 +140,18 @@ impl Cuda {
         self.device_of_current(context)
     }
 
-    /// The capture of a stream, if it is being captured.
-    pub(super) fn capture_of(&self, device: u32, stream: u64) -> Result<Option<CaptureInfo>> {
+    /// The legacy stream is not asked: it cannot be captured, and while a blocking stream captures it
+    /// cannot even answer.
+    fn ask_capture(&self, stream: u64) -> Result<Option<CaptureInfo>> {
         if is_legacy(stream) {
             return Ok(None);
         }
-        self.lost.check()?;
         let mut status = CAPTURE_NONE;
-        // SAFETY: cuda.h declares this signature; the pointer is to a local.
-        match unsafe { (self.api.cuStreamIsCapturing)(stream as Handle, &mut status) } {
-            SUCCESS if status == CAPTURE_NONE => Ok(None),
-            SUCCESS => self.capture_info(stream),
-            CAPTURE_IMPLICIT => Ok(None),
-            INVALID_CONTEXT => {
-                let _inside = self.enter(device)?;
-                call!(self, cuStreamIsCapturing(stream as Handle, &mut status))?;
-                if status == CAPTURE_NONE {
-                    return Ok(None);
-                }
-                self.capture_info(stream)
-            }
-            code => self.lost.result("cuStreamIsCapturing", code).map(|()| None),
+        call!(self, cuStreamIsCapturing(stream as Handle, &mut status))?;
+        if status == CAPTURE_NONE {
+            return Ok(None);
         }
+        self.capture_info(stream)
     }
 
     /// Id and graph of a capture; both 0 if the capture was broken and waits for its end.

@@ -1,0 +1,1 @@
+//! Rules that only a driver with contexts, captures and real streams can break.
