@@ -31,6 +31,7 @@ functions! {
     context_destroy = "cuCtxDestroy_v2"(context: usize);
     primary_retain = "cuDevicePrimaryCtxRetain"(context: *mut usize, device: i32);
     primary_state = "cuDevicePrimaryCtxGetState"(device: i32, flags: *mut u32, active: *mut i32);
+    primary_release = "cuDevicePrimaryCtxRelease_v2"(device: i32);
     primary_reset = "cuDevicePrimaryCtxReset_v2"(device: i32);
     stream_create = "cuStreamCreate"(stream: *mut usize, flags: u32);
     stream_destroy = "cuStreamDestroy_v2"(stream: usize);
@@ -55,7 +56,7 @@ pub fn active(device: i32) -> bool {
     active != 0
 }
 
-/// The primary context of a device, retained for the life of the process.
+/// The primary context of a device, retained until `primary_release`.
 pub fn primary(device: i32) -> usize {
     let mut context = 0;
     assert_eq!(primary_retain(&mut context, device), 0, "cuDevicePrimaryCtxRetain");
@@ -71,11 +72,10 @@ pub fn stream(flags: u32) -> usize {
 
 /// The mode in which this thread treats captures; left as it is.
 pub fn thread_capture_mode() -> u32 {
-    let (mut mode, mut relaxed) = (0, 0);
+    let mut mode = 0;
     assert_eq!(capture_mode(&mut mode), 0, "cuThreadExchangeStreamCaptureMode");
     let found = mode;
-    relaxed += mode;
-    assert_eq!(capture_mode(&mut relaxed), 0, "cuThreadExchangeStreamCaptureMode");
+    assert_eq!(capture_mode(&mut mode), 0, "cuThreadExchangeStreamCaptureMode");
     found
 }
 
@@ -146,9 +146,24 @@ impl Fake {
         unsafe { drain.expect("fakecuda_drain")() }
     }
 
-    pub fn violations(&self) -> u64 {
-        let count: Option<unsafe extern "C" fn() -> u64> = symbol("fakecuda_violations");
+    /// What the driver was misused for, as far as it kept texts.
+    pub fn violations(&self) -> Vec<String> {
+        type Text = unsafe extern "C" fn(usize, *mut c_char, usize) -> u32;
+        let text: Option<Text> = symbol("fakecuda_violation_text");
+        let text = text.expect("fakecuda_violation_text");
+        let read = |index| {
+            let mut buffer = [0u8; 512];
+            // SAFETY: the fake driver declares this signature; the buffer has the length given.
+            let rc = unsafe { text(index, buffer.as_mut_ptr().cast(), buffer.len()) };
+            let end = buffer.iter().position(|&byte| byte == 0)?;
+            (rc == 0).then(|| String::from_utf8_lossy(&buffer[..end]).into_owned())
+        };
+        (0..).map_while(read).collect()
+    }
+
+    pub fn clear_violations(&self) {
+        let clear: Option<unsafe extern "C" fn()> = symbol("fakecuda_clear_violations");
         // SAFETY: the fake driver declares this signature.
-        unsafe { count.expect("fakecuda_violations")() }
+        unsafe { clear.expect("fakecuda_clear_violations")() }
     }
 }
