@@ -1,6 +1,6 @@
 //! Every driver function by name: its number, its address and its counters.
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of one driver function. Relaxed: they are read at rest.
@@ -19,53 +19,45 @@ impl Site {
 }
 
 macro_rules! functions {
-    ($($module:ident: $($name:ident)*;)*) => {
+    ($($name:ident)*) => {
         /// A driver function; the variant is named as the symbol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(non_camel_case_types, reason = "the variants are the symbols' names")]
-        pub enum Fun { $($(#[doc = stringify!($name)] $name,)*)* }
+        pub enum Fun { $(#[doc = stringify!($name)] $name,)* }
 
         /// Names in the order of the enum.
-        pub static NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+        pub static NAMES: &[&str] = &[$(stringify!($name),)*];
 
         static SITES: [Site; NAMES.len()] = [Site::NEW; NAMES.len()];
-
-        /// Address of the function with this exact symbol name.
-        pub fn address(name: &str) -> Option<*const c_void> {
-            match name {
-                $($(stringify!($name) => Some(crate::api::$module::$name as *const c_void),)*)*
-                _ => None,
-            }
-        }
     };
 }
 
 functions! {
-    device: cuInit cuDriverGetVersion cuDeviceGet cuDeviceGetCount cuDeviceGetName
+    cuInit cuDriverGetVersion cuDeviceGet cuDeviceGetCount cuDeviceGetName
         cuDeviceGetUuid cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetAttribute
-        cuDeviceGetPCIBusId cuGetErrorName cuGetErrorString cuGetProcAddress_v2;
-    context: cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
+        cuDeviceGetPCIBusId cuGetErrorName cuGetErrorString cuGetProcAddress_v2
+    cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
         cuDevicePrimaryCtxReset_v2 cuCtxCreate_v2 cuCtxDestroy_v2 cuCtxGetCurrent
         cuCtxSetCurrent cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetDevice cuCtxGetId
-        cuCtxSynchronize cuCtxRecordEvent cuCtxGetStreamPriorityRange;
-    memory: cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemAllocManaged cuMemHostAlloc
+        cuCtxSynchronize cuCtxRecordEvent cuCtxGetStreamPriorityRange
+    cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemAllocManaged cuMemHostAlloc
         cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister cuMemHostGetDevicePointer_v2
-        cuPointerGetAttribute cuMemGetAddressRange_v2;
-    vmm: cuMemGetAllocationGranularity cuMemAddressReserve cuMemAddressFree cuMemCreate
+        cuPointerGetAttribute cuMemGetAddressRange_v2
+    cuMemGetAllocationGranularity cuMemAddressReserve cuMemAddressFree cuMemCreate
         cuMemRelease cuMemRetainAllocationHandle cuMemMap cuMemUnmap cuMemSetAccess
         cuMemGetAccess cuMemExportToShareableHandle cuMemImportFromShareableHandle
-        cuMemGetAllocationPropertiesFromHandle;
-    stream: cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamGetId
+        cuMemGetAllocationPropertiesFromHandle
+    cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamGetId
         cuStreamGetCtx cuStreamGetDevice cuStreamGetFlags cuStreamGetPriority cuStreamQuery
         cuStreamSynchronize cuStreamWaitEvent cuEventCreate cuEventDestroy_v2 cuEventRecord
-        cuEventQuery cuEventSynchronize cuLaunchHostFunc;
-    copy: cuMemcpyAsync cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoDAsync_v2
-        cuMemcpyDtoH_v2 cuMemcpyHtoD_v2 cuMemsetD8Async;
-    graph: cuStreamIsCapturing cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3
+        cuEventQuery cuEventSynchronize cuLaunchHostFunc
+    cuMemcpyAsync cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoDAsync_v2
+        cuMemcpyDtoH_v2 cuMemcpyHtoD_v2 cuMemsetD8Async
+    cuStreamIsCapturing cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3
         cuStreamBeginCapture_v2 cuStreamEndCapture cuThreadExchangeStreamCaptureMode
         cuUserObjectCreate cuUserObjectRetain cuUserObjectRelease cuGraphRetainUserObject
         cuGraphReleaseUserObject cuGraphDestroy cuGraphInstantiateWithFlags cuGraphLaunch
-        cuGraphExecDestroy;
+        cuGraphExecDestroy
 }
 
 impl Fun {
@@ -96,6 +88,29 @@ pub fn reset_counts() {
         for counter in [&site.calls, &site.relaxed, &site.failed] {
             counter.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+/// Address of an exported function. Asked of the loader, not of the linker: a test may take a symbol
+/// away from a copy of this library, which must still load then.
+pub fn address(name: &str) -> Option<*const c_void> {
+    index_of(name)?;
+    let name = CString::new(name).ok()?;
+    // SAFETY: the handle names this library, which is loaded; the name is a valid string.
+    let address = unsafe { libc::dlsym(own_library(), name.as_ptr()) };
+    (!address.is_null()).then_some(address.cast_const())
+}
+
+/// A reference to this library that is never given back: handlers and threads live in it.
+pub fn own_library() -> *mut c_void {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr fills the struct for an address of this library, whose file name is then a
+    // valid string; opening it again only adds a reference.
+    unsafe {
+        if libc::dladdr(own_library as *const c_void, info.as_mut_ptr()) == 0 {
+            return std::ptr::null_mut();
+        }
+        libc::dlopen(info.assume_init().dli_fname, libc::RTLD_NOW | libc::RTLD_NODELETE)
     }
 }
 

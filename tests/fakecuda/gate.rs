@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::abi::{code, Code, Res};
-use crate::function::Fun;
+use crate::function::{self, Fun};
 use crate::state::{self, Held, LogEntry, State};
 use crate::thread;
 
@@ -67,19 +67,7 @@ pub fn register_process_hooks() {
         libc::pthread_atfork(None, None, Some(after_fork));
         libc::atexit(at_exit);
     }
-    stay_loaded();
-}
-
-/// Take a reference to this library that is never given back: handlers and threads live in it.
-fn stay_loaded() {
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr fills the struct for an address of this library, whose file name is then a
-    // valid string; opening it again only adds a reference.
-    unsafe {
-        if libc::dladdr(stay_loaded as *const libc::c_void, info.as_mut_ptr()) != 0 {
-            libc::dlopen(info.assume_init().dli_fname, libc::RTLD_NOW | libc::RTLD_NODELETE);
-        }
-    }
+    function::own_library();
 }
 
 fn dead_process() -> Option<Code> {
