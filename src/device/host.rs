@@ -1,9 +1,10 @@
 //! The host backend: the machine's own memory behind the contract of a device.
 //!
-//! Physical memory is a sparse memfd. A handle is a range of offsets in it, so that it can be mapped
-//! at several addresses and moved between them, and its pages go back when the hole is punched.
-//! Offsets are handed out in ascending order, not reused: handles that are created one after the
-//! other and mapped side by side are one mapping to the kernel, which allows a process 65,530.
+//! Physical memory is a sparse memfd. A handle is a range of offsets in it, so that it can be
+//! mapped at several addresses and moved between them, and its pages go back when the hole is
+//! punched. Offsets are handed out in ascending order, not reused: handles that are created one
+//! after the other and mapped side by side are one mapping to the kernel, which allows a process
+//! 65,530.
 //!
 //! `map` only notes the mapping; `set_access` tells the kernel, in one call for a run of adjacent
 //! handles. A page costs memory when it is first touched. A forked child shares the pages.
@@ -49,19 +50,6 @@ pub struct HostOptions {
 impl Default for HostOptions {
     fn default() -> HostOptions {
         HostOptions { device_count: 1, total_bytes: None, overcommit: false }
-    }
-}
-
-impl HostOptions {
-    /// The default with the number of devices from `CENOTE_HOST_DEVICES`, which is for tests.
-    pub fn from_env() -> Result<HostOptions> {
-        let mut options = HostOptions::default();
-        if let Some(text) = std::env::var_os("CENOTE_HOST_DEVICES") {
-            let count = text.to_str().and_then(|text| text.trim().parse().ok());
-            options.device_count =
-                count.ok_or(Error::new(Status::E_VALUE, "CENOTE_HOST_DEVICES: not a number"))?;
-        }
-        Ok(options)
     }
 }
 

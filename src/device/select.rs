@@ -28,8 +28,8 @@ impl Choice {
     }
 }
 
-/// Opens the backend of a choice. A driver that is there and fails is an error, never a reason to use
-/// the host instead.
+/// Opens the backend of a choice. A driver that is there and fails is an error, never a reason to
+/// use the host instead.
 pub fn open(choice: Choice, host: HostOptions) -> Result<Box<dyn Backend>> {
     decide(choice, open_cuda, || open_host(host))
 }

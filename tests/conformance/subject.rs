@@ -1,6 +1,8 @@
 //! The backends under test, and what the checks need of any of them.
 
-use cenote::base::{Error, Status};
+use cenote::base::Error;
+#[cfg(feature = "cuda")]
+use cenote::base::Status;
 use cenote::device::delayed::Delayed;
 use cenote::device::host::{Host, HostOptions};
 use cenote::device::vtable::Vtable;

@@ -21,8 +21,8 @@ pub struct Inside<'a> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // Nobody can be told of a failure here. A thread is led out after a fatal error too, but not
-        // while the driver is shutting down.
+        // Nobody can be told of a failure here. A thread is led out after a fatal error too, but
+        // not while the driver is shutting down.
         if self.cuda.lost.get().is_some_and(|error| error.status == Status::E_DRIVER_EXIT) {
             return;
         }

@@ -169,8 +169,8 @@ impl Cuda {
         call!(self, cuMemsetD8Async(dst, value, size as usize, stream as Handle))
     }
 
-    /// Ties a user object to a graph. If the graph refuses it, the object is left to the process: its
-    /// destructor would call `gone` at a time when the caller has forgotten the cookie.
+    /// Ties a user object to a graph. If the graph refuses it, the object is left to the process:
+    /// its destructor would call `gone` at a time when the caller has forgotten the cookie.
     pub(super) fn retain_on_graph(
         &self,
         device: u32,

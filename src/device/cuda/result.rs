@@ -41,9 +41,9 @@ pub fn status_of(code: u32) -> Status {
     }
 }
 
-/// Codes after which every call of the process gives the same error: uncorrectable memory (214, 220,
-/// 226), illegal address (700), timeout (702), assertion (710), hardware faults (714 to 719), tensor
-/// memory (721), the end of the MPS client (810), an external device (911).
+/// Codes after which every call of the process gives the same error: uncorrectable memory (214,
+/// 220, 226), illegal address (700), timeout (702), assertion (710), hardware faults (714 to 719),
+/// tensor memory (721), the end of the MPS client (810), an external device (911).
 fn loses_context(code: u32) -> bool {
     matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911)
 }

@@ -118,8 +118,8 @@ impl Cuda {
         Ok(StreamIdentity { id, device, capture: None })
     }
 
-    /// The driver's id of a stream. A driver without ids (before 12.0) gets a new one each time: then
-    /// no two calls seem to name one stream, which is slow and safe.
+    /// The driver's id of a stream. A driver without ids (before 12.0) gets a new one each time:
+    /// then no two calls seem to name one stream, which is slow and safe.
     fn id_of(&self, stream: u64) -> Result<u64> {
         let mut id = 0;
         match call!(self, optional cuStreamGetId(stream as Handle, &mut id)) {
@@ -140,8 +140,8 @@ impl Cuda {
         self.device_of_current(context)
     }
 
-    /// The legacy stream is not asked: it cannot be captured, and while a blocking stream captures it
-    /// cannot even answer.
+    /// The legacy stream is not asked: it cannot be captured, and while a blocking stream captures
+    /// it cannot even answer.
     fn ask_capture(&self, stream: u64) -> Result<Option<CaptureInfo>> {
         if is_legacy(stream) {
             return Ok(None);

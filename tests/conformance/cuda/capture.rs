@@ -8,24 +8,24 @@ use cenote::base::Status;
 use cenote::device::CaptureInfo;
 
 use super::{on_cuda, on_fake, GLOBAL};
-use crate::driver::{self, Fake};
 use crate::ensure;
+use crate::raw;
 use crate::subject::{Must, Outcome, Subject};
 
 /// Runs a test while a blocking stream captures in the strictest mode; the capture must survive.
-fn while_capturing(test: impl FnOnce(usize) -> Outcome) -> Outcome {
-    driver::context_set(driver::primary(0));
-    let stream = driver::stream(0);
-    assert_eq!(driver::capture_begin(stream, GLOBAL), 0, "cuStreamBeginCapture");
+pub fn while_capturing(test: impl FnOnce(usize) -> Outcome) -> Outcome {
+    raw::context_set(raw::primary(0));
+    let stream = raw::stream(0);
+    assert_eq!(raw::capture_begin(stream, GLOBAL), 0, "cuStreamBeginCapture");
     let outcome = test(stream);
     let mut graph = 0;
-    let code = driver::capture_end(stream, &mut graph);
+    let code = raw::capture_end(stream, &mut graph);
     if code == 0 {
-        driver::graph_destroy(graph);
+        raw::graph_destroy(graph);
     }
-    driver::stream_destroy(stream);
-    driver::context_set(0);
-    driver::primary_release(0);
+    raw::stream_destroy(stream);
+    raw::context_set(0);
+    raw::primary_release(0);
     outcome?;
     ensure!(code == 0, "the capture was broken: cuStreamEndCapture gives {code}");
     Ok(())
@@ -38,28 +38,31 @@ fn capture(subject: &Subject, stream: usize) -> Outcome<Option<CaptureInfo>> {
     Ok(alone)
 }
 
+/// Captures twice, and looks at streams that capture and that do not.
+pub fn seen_on_its_stream_alone(subject: &Subject) -> Outcome {
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        while_capturing(|stream| {
+            let found = capture(subject, stream)?;
+            let info = found.ok_or("the capture is not seen")?;
+            ensure!(info.id != 0 && info.graph != 0, "the capture is {info:?}");
+            ids.push(info.id);
+            let other = raw::stream(1);
+            let elsewhere = capture(subject, other)?;
+            raw::stream_destroy(other);
+            ensure!(elsewhere.is_none(), "another stream is captured: {elsewhere:?}");
+            ensure!(capture(subject, 0)?.is_none(), "the legacy stream is captured");
+            ensure!(capture(subject, 2)?.is_none(), "the per-thread stream is captured");
+            Ok(())
+        })?;
+    }
+    ensure!(ids[0] != ids[1], "two captures, one id");
+    Ok(())
+}
+
 #[test]
 fn a_capture_is_seen_on_its_stream_alone() {
-    on_cuda("a_capture_is_seen_on_its_stream_alone", |subject| {
-        let mut ids = Vec::new();
-        for _ in 0..2 {
-            while_capturing(|stream| {
-                let found = capture(subject, stream)?;
-                let info = found.ok_or("the capture is not seen")?;
-                ensure!(info.id != 0 && info.graph != 0, "the capture is {info:?}");
-                ids.push(info.id);
-                let other = driver::stream(1);
-                let elsewhere = capture(subject, other)?;
-                driver::stream_destroy(other);
-                ensure!(elsewhere.is_none(), "another stream is captured: {elsewhere:?}");
-                ensure!(capture(subject, 0)?.is_none(), "the legacy stream is captured");
-                ensure!(capture(subject, 2)?.is_none(), "the per-thread stream is captured");
-                Ok(())
-            })?;
-        }
-        ensure!(ids[0] != ids[1], "two captures, one id");
-        Ok(())
-    });
+    on_cuda("a_capture_is_seen_on_its_stream_alone", seen_on_its_stream_alone);
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn nothing_breaks_a_capture() {
             let region = subject.region(2)?;
             backend.mem_info(0).must("mem_info")?;
             backend.activate(0).must("activate")?;
-            let other = driver::stream(1);
+            let other = raw::stream(1);
             let event = backend.event_create(0).must("event_create")?;
             backend.event_record(0, event, other as u64).must("event_record")?;
             backend.event_query(0, event).must("event_query")?;
@@ -83,7 +86,7 @@ fn nothing_breaks_a_capture() {
             backend.event_record(0, event, other as u64).must("event_record")?;
             backend.event_wait(0, event, 10_000).must("event_wait")?;
             backend.event_destroy(0, event).must("event_destroy")?;
-            driver::stream_destroy(other);
+            raw::stream_destroy(other);
             subject.give_back(&region)
         })?;
         backend.event_destroy(0, pending).must("event_destroy")
@@ -117,7 +120,7 @@ fn the_legacy_stream_is_barred_and_nothing_breaks() {
 fn a_broken_capture_is_seen() {
     on_cuda("a_broken_capture_is_seen", |subject| {
         let broken = while_capturing(|stream| {
-            ensure!(driver::stream_query(stream) != 0, "a captured stream can be queried");
+            ensure!(raw::stream_query(stream) != 0, "a captured stream can be queried");
             let found = capture(subject, stream)?;
             ensure!(found == Some(CaptureInfo { id: 0, graph: 0 }), "the capture is {found:?}");
             Ok(())
@@ -150,7 +153,7 @@ unsafe extern "C" fn set(flag: *mut c_void) {
 fn comes_true(flag: &AtomicBool) -> bool {
     let start = Instant::now();
     while !flag.load(Ordering::Acquire) && start.elapsed() < Duration::from_secs(5) {
-        if let Some(fake) = Fake::find() {
+        if let Some(fake) = raw::fake() {
             fake.drain();
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -175,7 +178,7 @@ fn the_end_of_a_graph_is_told() {
         ensure!(comes_true(&FINISHED), "the destroyed graph is not told");
         let aborted = while_capturing(|stream| {
             retain(subject, stream, &ABORTED)?;
-            driver::stream_query(stream);
+            raw::stream_query(stream);
             Ok(())
         });
         aborted.refused_text("the end of a broken capture")?;

@@ -5,7 +5,8 @@ use cenote::device::cuda::Cuda;
 use cenote::device::Backend;
 
 use super::on_fake;
-use crate::driver::{self, Fake};
+use crate::fake::Fake;
+use crate::raw;
 use crate::subject::{Must, Outcome, Subject};
 use crate::{checks, ensure};
 
@@ -145,8 +146,8 @@ fn the_first_fatal_error_ends_it() {
             fake.fail("cuMemGetInfo_v2", 1, code);
             let first = subject.backend.mem_info(0).refused("mem_info")?;
             // While the driver shuts down nothing is put back: its threads end with it.
-            let left = status == Status::E_DRIVER_EXIT || driver::current() == 0;
-            driver::context_set(0);
+            let left = status == Status::E_DRIVER_EXIT || raw::current() == 0;
+            raw::context_set(0);
             ensure!(left, "a context stays current after {code}");
             fake.reset_counts();
             all_give(&*subject.backend, subject.page, status, code as i32)?;
@@ -165,10 +166,10 @@ fn a_reset_by_another_library_is_noticed() {
     on_fake("a_reset_by_another_library_is_noticed", |_, _| {
         let subject = opened()?;
         subject.backend.mem_info(0).must("mem_info")?;
-        assert_eq!(driver::primary_reset(0), 0, "cuDevicePrimaryCtxReset");
+        assert_eq!(raw::primary_reset(0), 0, "cuDevicePrimaryCtxReset");
         let error = subject.backend.mem_info(0).refused("mem_info")?;
         ensure!(error.status == Status::E_CONTEXT_LOST, "the status is {:?}", error.status);
-        ensure!(driver::current() == 0, "a context stays current");
+        ensure!(raw::current() == 0, "a context stays current");
         let again = opened()?;
         again.backend.mem_info(0).must("mem_info of a new backend").map(|_| ())
     });

@@ -1,14 +1,14 @@
 //! How the library starts where the driver is missing, broken or without devices: each case is a
 //! process of its own, because a driver is opened once.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cenote::device::host::HostOptions;
 use cenote::device::select::{open, Choice};
 use cenote::device::BackendKind;
 
-use crate::driver::Fake;
 use crate::subject::cuda_device;
+use crate::{fake, raw};
 
 const CHILD: &str = "CENOTE_CONFORMANCE_CHILD";
 
@@ -16,7 +16,8 @@ const CHILD: &str = "CENOTE_CONFORMANCE_CHILD";
 #[test]
 fn child() {
     let Ok(choice) = std::env::var(CHILD) else { return };
-    let answer = match open(Choice::parse(&choice).expect("a choice of the cases below")) {
+    let choice = Choice::parse(&choice).expect("a choice of the cases below");
+    let answer = match open(choice, HostOptions::default()) {
         Ok(backend) if backend.kind() == BackendKind::Host => "opened host".to_owned(),
         Ok(backend) => format!("opened {:?}, {} devices", backend.kind(), backend.device_count()),
         Err(error) => format!("{} {} {}", error.status.name(), error.backend_code, error.what),
@@ -34,9 +35,38 @@ fn answer(choice: &str, environment: &[(&str, &str)]) -> String {
     line.unwrap_or_else(|| panic!("no answer of the child: {text}")).1.to_owned()
 }
 
+const ON_FAKE: &str = "CENOTE_CONFORMANCE_ON_FAKE";
+
+/// Runs every test of the CUDA part in a process that finds the fake driver.
+#[test]
+fn everything_on_the_fake_driver() {
+    if std::env::var_os(ON_FAKE).is_some() {
+        return;
+    }
+    let folder = match fake::folder() {
+        Ok(folder) => folder,
+        Err(reason) => {
+            println!("skipped: everything_on_the_fake_driver: {reason}");
+            return;
+        }
+    };
+    let executable = std::env::current_exe().expect("the test knows its own file");
+    let output = Command::new(executable)
+        .args(["cuda", "--nocapture"])
+        .envs([(ON_FAKE, "1"), ("CENOTE_TEST_CUDA", "1"), ("FAKECUDA_DEVICES", "2")])
+        .env("LD_LIBRARY_PATH", folder)
+        .output()
+        .expect("the child starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    let run = text.matches("... ok").count();
+    assert!(run > 25 && !text.contains("skipped on cuda"), "only {run} tests ran:\n{text}");
+}
+
 /// Whether the fake driver serves; the real one cannot be made to fail.
 fn fake_serves(test: &str) -> bool {
-    let found = cuda_device().is_ok() && Fake::find().is_some();
+    let found = cuda_device().is_ok() && raw::fake().is_some();
     if !found {
         println!("skipped: {test}: needs the fake driver");
     }
@@ -92,30 +122,4 @@ fn without_a_driver() {
     }
     assert_eq!(forced, "CENOTE_E_NO_DRIVER 0 libcuda.so.1 was not found");
     assert_eq!(answer("auto", &nowhere), "opened host");
-}
-
-/// A library with the driver's name and almost nothing in it.
-fn hollow_driver() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hollow");
-    std::fs::create_dir_all(&folder).ok()?;
-    let source = folder.join("hollow.c");
-    std::fs::write(&source, "int cuInit(unsigned flags) { return (int)flags; }\n").ok()?;
-    for name in ["libcuda.so", "libcuda.so.1"] {
-        let mut command = Command::new("cc");
-        command.args(["-shared", "-fPIC", "-o"]).arg(folder.join(name)).arg(&source);
-        command.status().ok().filter(|status| status.success())?;
-    }
-    Some(folder)
-}
-
-#[test]
-fn with_a_driver_that_lacks_a_function() {
-    let Some(folder) = hollow_driver() else {
-        println!("skipped: with_a_driver_that_lacks_a_function: needs a C compiler (cc)");
-        return;
-    };
-    let hollow = [("LD_LIBRARY_PATH", folder.to_str().expect("the target folder is UTF-8"))];
-    let wanted = "CENOTE_E_DRIVER_SYMBOL 0 cuDriverGetVersion";
-    assert_eq!(answer("auto", &hollow), wanted, "never a silent fallback");
-    assert_eq!(answer("cuda", &hollow), wanted);
 }

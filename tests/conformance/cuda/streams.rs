@@ -1,8 +1,9 @@
 //! Identities of real streams, and events on them.
 
 use super::{on_cuda, on_fake};
-use crate::driver::{self, Fake};
 use crate::ensure;
+use crate::fake::Fake;
+use crate::raw;
 use crate::subject::{Must, Outcome, Subject};
 
 /// CU_STREAM_NON_BLOCKING.
@@ -10,10 +11,10 @@ const NON_BLOCKING: u32 = 1;
 
 /// Runs a test with the device's primary context current, as a CUDA program has it.
 fn in_primary(test: impl FnOnce() -> Outcome) -> Outcome {
-    driver::context_set(driver::primary(0));
+    raw::context_set(raw::primary(0));
     let outcome = test();
-    driver::context_set(0);
-    driver::primary_release(0);
+    raw::context_set(0);
+    raw::primary_release(0);
     outcome
 }
 
@@ -27,23 +28,23 @@ fn id(subject: &Subject, stream: usize) -> Outcome<u64> {
 fn a_handle_is_not_an_identity() {
     on_cuda("a_handle_is_not_an_identity", |subject| {
         in_primary(|| {
-            let (first, second) = (driver::stream(NON_BLOCKING), driver::stream(0));
+            let (first, second) = (raw::stream(NON_BLOCKING), raw::stream(0));
             let (one, two) = (id(subject, first)?, id(subject, second)?);
             ensure!(one != two, "two streams, one id");
             ensure!(one == id(subject, first)?, "one stream, two ids");
             let mut seen = vec![one, two, id(subject, 0)?];
-            driver::stream_destroy(first);
+            raw::stream_destroy(first);
             let mut reused = false;
             for _ in 0..8 {
-                let again = driver::stream(NON_BLOCKING);
+                let again = raw::stream(NON_BLOCKING);
                 reused |= again == first;
                 let new = id(subject, again)?;
                 ensure!(!seen.contains(&new), "the id {new} was used before");
                 seen.push(new);
-                driver::stream_destroy(again);
+                raw::stream_destroy(again);
             }
             println!("the driver gave the destroyed stream's handle again: {reused}");
-            driver::stream_destroy(second);
+            raw::stream_destroy(second);
             Ok(())
         })
     });
@@ -54,7 +55,7 @@ fn a_stream_is_known_without_a_current_context() {
     on_cuda("a_stream_is_known_without_a_current_context", |subject| {
         let mut stream = 0;
         in_primary(|| {
-            stream = driver::stream(NON_BLOCKING);
+            stream = raw::stream(NON_BLOCKING);
             Ok(())
         })?;
         let without = id(subject, stream)?;
@@ -64,7 +65,7 @@ fn a_stream_is_known_without_a_current_context() {
         subject.backend.event_destroy(0, event).must("event_destroy")?;
         in_primary(|| {
             let within = id(subject, stream)?;
-            driver::stream_destroy(stream);
+            raw::stream_destroy(stream);
             ensure!(without == within, "one stream, two ids: {without} {within}");
             Ok(())
         })
@@ -92,8 +93,8 @@ fn streams_of_another_context_of_the_device() {
     on_cuda("streams_of_another_context_of_the_device", |subject| {
         let backend = &subject.backend;
         let mut foreign = 0;
-        assert_eq!(driver::context_create(&mut foreign, 0, 0), 0, "cuCtxCreate");
-        let stream = driver::stream(NON_BLOCKING);
+        assert_eq!(raw::context_create(&mut foreign, 0, 0), 0, "cuCtxCreate");
+        let stream = raw::stream(NON_BLOCKING);
         let event = backend.event_create(0).must("event_create")?;
         for _ in 0..2 {
             for stream in [stream as u64, 0, 2] {
@@ -102,17 +103,17 @@ fn streams_of_another_context_of_the_device() {
                 ensure!(done, "an event in another context stays pending");
             }
             let legacy = id(subject, 0)?;
-            driver::context_set(0);
+            raw::context_set(0);
             ensure!(legacy != id(subject, 0)?, "each context has its own legacy stream");
             ensure!(id(subject, stream)? == id(subject, stream)?, "one stream, two ids");
             backend.event_record(0, event, 0).must("event_record in the primary context")?;
             backend.event_wait(0, event, 10_000).must("event_wait")?;
-            driver::context_set(foreign);
+            raw::context_set(foreign);
         }
         backend.event_destroy(0, event).must("event_destroy")?;
-        driver::stream_destroy(stream);
-        assert_eq!(driver::context_destroy(foreign), 0, "cuCtxDestroy");
-        driver::context_set(0);
+        raw::stream_destroy(stream);
+        assert_eq!(raw::context_destroy(foreign), 0, "cuCtxDestroy");
+        raw::context_set(0);
         Ok(())
     });
 }
@@ -122,12 +123,12 @@ fn a_context_event_covers_all_streams() {
     on_fake("a_context_event_covers_all_streams", |subject, fake| {
         in_primary(|| {
             let backend = &subject.backend;
-            let stream = driver::stream(NON_BLOCKING);
+            let stream = raw::stream(NON_BLOCKING);
             let held = fake.hold(stream);
             backend.fill(0, 0, 0, 0, stream as u64).must("a fill of nothing")?;
             let region = subject.region(1)?;
             backend.fill(0, region.base, 1, region.size, stream as u64).must("fill")?;
-            driver::stream_destroy(stream);
+            raw::stream_destroy(stream);
             let event = backend.event_create(0).must("event_create")?;
             backend.event_record_context(0, event).must("event_record_context")?;
             let early = backend.event_query(0, event).must("event_query")?;
@@ -145,7 +146,7 @@ fn pending_events() {
     on_fake("pending_events", |subject, fake| {
         in_primary(|| {
             let (backend, device) = (&subject.backend, subject.device);
-            let (stream, other) = (driver::stream(NON_BLOCKING), driver::stream(NON_BLOCKING));
+            let (stream, other) = (raw::stream(NON_BLOCKING), raw::stream(NON_BLOCKING));
             let held = fake.hold(stream);
             let (event, later) = (
                 backend.event_create(device).must("event_create")?,
@@ -166,8 +167,8 @@ fn pending_events() {
                 ensure!(done, "an event is pending for ever");
                 backend.event_destroy(device, event).must("event_destroy")?;
             }
-            driver::stream_destroy(stream);
-            driver::stream_destroy(other);
+            raw::stream_destroy(stream);
+            raw::stream_destroy(other);
             Ok(())
         })
     });
@@ -189,7 +190,7 @@ fn asked(fake: &Fake) -> [u64; 5] {
 fn an_identity_costs_few_questions() {
     on_fake("an_identity_costs_few_questions", |subject, fake| {
         in_primary(|| {
-            let stream = driver::stream(NON_BLOCKING);
+            let stream = raw::stream(NON_BLOCKING);
             for (handle, wanted) in [(stream, [0, 1, 1, 0, 0]), (0, [1, 0, 0, 0, 0])] {
                 id(subject, handle)?;
                 fake.reset_counts();
@@ -197,7 +198,7 @@ fn an_identity_costs_few_questions() {
                 let found = asked(fake);
                 ensure!(found == wanted, "stream {handle}: asked {found:?}, not {wanted:?}");
             }
-            driver::stream_destroy(stream);
+            raw::stream_destroy(stream);
             Ok(())
         })
     });
