@@ -1,9 +1,10 @@
 //! The host backend: the machine's own memory behind the contract of a device.
 //!
-//! Physical memory is a sparse memfd. A handle is a range of offsets in it, so that it can be mapped
-//! at several addresses and moved between them, and its pages go back when the hole is punched.
-//! Offsets are handed out in ascending order, not reused: handles that are created one after the
-//! other and mapped side by side are one mapping to the kernel, which allows a process 65,530.
+//! Physical memory is a sparse memfd. A handle is a range of offsets in it, so that it can be
+//! mapped at several addresses and moved between them, and its pages go back when the hole is
+//! punched. Offsets are handed out in ascending order, not reused: handles that are created one
+//! after the other and mapped side by side are one mapping to the kernel, which allows a process
+//! 65,530.
 //!
 //! `map` only notes the mapping; `set_access` tells the kernel, in one call for a run of adjacent
 //! handles. A page costs memory when it is first touched. A forked child shares the pages.

@@ -1,7 +1,8 @@
 //! A backend given by the caller as a table of C functions.
 //!
 //! The table is checked once, when the backend is made. A function that fails returns a code of its
-//! own, which the error carries. Memory is used by the CPU directly where the table says that it can.
+//! own, which the error carries. Memory is used by the CPU directly where the table says that it
+//! can.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -14,9 +15,9 @@ use super::{
 };
 use crate::base::{Error, Result, Status};
 
-/// A backend given by the caller: an accelerator that cenote does not know. Every function returns 0 or
-/// an error code of its own, may be called from any thread, and must not call cenote. `user` is passed
-/// to each. Functions marked optional may be NULL.
+/// A backend given by the caller: an accelerator that cenote does not know. Every function returns
+/// 0 or an error code of its own, may be called from any thread, and must not call cenote. `user`
+/// is passed to each. Functions marked optional may be NULL.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(non_camel_case_types, reason = "C name")]
