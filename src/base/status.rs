@@ -18,7 +18,11 @@ macro_rules! statuses {
 
             /// Every status with its C name and one-line meaning, in ascending order.
             pub const ALL: &'static [(Status, &'static str, &'static str)] = &[
-                $((Status($num), concat!("CENOTE_", stringify!($name), "\0"), concat!($text, "\0")),)*
+                $((
+                    Status($num),
+                    concat!("CENOTE_", stringify!($name), "\0"),
+                    concat!($text, "\0"),
+                ),)*
             ];
         }
     };
@@ -53,7 +57,7 @@ statuses! {
     E_DRIVER_SYMBOL = 3002, "the CUDA driver lacks a function that is needed";
     E_DRIVER_INIT = 3003, "the CUDA driver failed to initialise";
     E_DRIVER = 3004, "a driver call failed";
-    E_CONTEXT_LOST = 3005, "the device context is lost; the first error is kept, restart the process";
+    E_CONTEXT_LOST = 3005, "the device context is lost (first error kept): restart the process";
     E_NOT_SUPPORTED = 3006, "the device or the backend cannot do this";
     E_NO_DEVICE = 3007, "the driver reports no device";
     E_DRIVER_EXIT = 3008, "the driver is shutting down";

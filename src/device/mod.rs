@@ -108,8 +108,8 @@ pub trait Backend: Send + Sync {
     /// Device of the calling thread's current context; device 0 (or CENOTE_DEVICE, given as
     /// `fallback`) where no context is current. Never creates a context.
     fn current_device(&self, fallback: u32) -> Result<u32>;
-    /// Make the device usable (retain its primary context). Called once before the first pool of the
-    /// device; later calls are cheap.
+    /// Make the device usable (retain its primary context). Called once before the first pool of
+    /// the device; later calls are cheap.
     fn activate(&self, device: u32) -> Result<()>;
     /// Free and total memory.
     fn mem_info(&self, device: u32) -> Result<MemInfo>;
@@ -118,8 +118,8 @@ pub trait Backend: Send + Sync {
     fn reserve(&self, device: u32, size_bytes: u64, align_bytes: u64) -> Result<u64>;
     /// Give back a whole reservation with nothing mapped in it.
     fn unreserve(&self, device: u32, addr: u64, size_bytes: u64) -> Result<()>;
-    /// Create physical memory, a multiple of the page size; E_OUT_OF_MEMORY if there is none. Exportable
-    /// and RDMA-capable where the device can (it cannot be changed later).
+    /// Create physical memory, a multiple of the page size; E_OUT_OF_MEMORY if there is none.
+    /// Exportable and RDMA-capable where the device can (it cannot be changed later).
     fn create(&self, device: u32, size_bytes: u64) -> Result<PhysHandle>;
     /// Give physical memory back. Legal while mappings remain: the last one keeps the memory.
     fn release(&self, device: u32, handle: PhysHandle, size_bytes: u64) -> Result<()>;
@@ -154,8 +154,8 @@ pub trait Backend: Send + Sync {
     fn event_wait(&self, device: u32, event: EventHandle, timeout_ms: u64) -> Result<bool>;
     /// Let a stream wait for an event (no host wait).
     fn stream_wait(&self, device: u32, stream: u64, event: EventHandle) -> Result<()>;
-    /// Ask to be told when the last graph or executable made from a capturing graph is gone, also when
-    /// the capture is aborted. `E_NOT_SUPPORTED` where the backend cannot.
+    /// Ask to be told when the last graph or executable made from a capturing graph is gone, also
+    /// when the capture is aborted. `E_NOT_SUPPORTED` where the backend cannot.
     fn graph_retain(
         &self,
         device: u32,

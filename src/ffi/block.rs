@@ -9,10 +9,12 @@ use std::ffi::c_void;
 /// Ownership: the caller frees it with cenote_free, from any thread and in any language.
 /// Order: usable at once by work queued on `stream`; other streams must wait for `stream` first.
 /// Memory freed earlier on the same stream may be returned while its last use still runs there.
-/// Threads: any. Blocking: a miss may call the driver; waits for the device only before it would fail.
-/// Errors: `out` is untouched on failure. CENOTE_E_NULL, CENOTE_E_HANDLE, CENOTE_E_SIZE, CENOTE_E_STREAM,
-/// CENOTE_E_OUT_OF_MEMORY, CENOTE_E_LIMIT, CENOTE_E_ADDRESS_SPACE, CENOTE_E_CONTEXT_LOST,
-/// CENOTE_E_FORKED, CENOTE_E_SHUTDOWN, CENOTE_E_SECOND_COPY, CENOTE_E_REENTRANT, the start-up errors.
+/// Threads: any. Blocking: a miss may call the driver; waits for the device only before it would
+/// fail.
+/// Errors: `out` is untouched on failure. CENOTE_E_NULL, CENOTE_E_HANDLE, CENOTE_E_SIZE,
+/// CENOTE_E_STREAM, CENOTE_E_OUT_OF_MEMORY, CENOTE_E_LIMIT, CENOTE_E_ADDRESS_SPACE,
+/// CENOTE_E_CONTEXT_LOST, CENOTE_E_FORKED, CENOTE_E_SHUTDOWN, CENOTE_E_SECOND_COPY,
+/// CENOTE_E_REENTRANT, the start-up errors.
 /// Since: 0.1.
 ///
 /// # Safety
@@ -64,11 +66,14 @@ pub unsafe extern "C" fn cenote_alloc_ex(
 
 /// Free a block by its address; its pool and device are found.
 /// Ownership: the address is the library's again. NULL is CENOTE_OK.
-/// Order: the memory may serve later allocations on `stream` at once, and others when all work queued on
-/// `stream` so far, and every recorded use, is finished. A NULL stream is the legacy default stream.
-/// Threads: any, whatever device is current. Blocking: never waits; may record one event for a batch.
-/// Errors: CENOTE_E_FOREIGN_POINTER, CENOTE_E_INTERIOR_POINTER, CENOTE_E_DOUBLE_FREE, CENOTE_E_STREAM,
-/// CENOTE_E_PINNED, CENOTE_E_CONTEXT_LOST, CENOTE_E_FORKED, CENOTE_E_SHUTDOWN; the state stays intact.
+/// Order: the memory may serve later allocations on `stream` at once, and others when all work
+/// queued on `stream` so far, and every recorded use, is finished. A NULL stream is the legacy
+/// default stream.
+/// Threads: any, whatever device is current. Blocking: never waits; may record one event for a
+/// batch.
+/// Errors: CENOTE_E_FOREIGN_POINTER, CENOTE_E_INTERIOR_POINTER, CENOTE_E_DOUBLE_FREE,
+/// CENOTE_E_STREAM, CENOTE_E_PINNED, CENOTE_E_CONTEXT_LOST, CENOTE_E_FORKED, CENOTE_E_SHUTDOWN; the
+/// state stays intact.
 /// Since: 0.1.
 ///
 /// # Safety
@@ -79,7 +84,8 @@ pub unsafe extern "C" fn cenote_free(ptr: *mut c_void, stream: cenote_stream_t) 
 }
 
 /// Free a block and check the size it was allocated with.
-/// Units: bytes, exactly those asked for. Ownership, Order, Threads and Blocking are those of cenote_free.
+/// Units: bytes, exactly those asked for. Ownership, Order, Threads and Blocking are those of
+/// cenote_free.
 /// Errors: also CENOTE_E_SIZE_MISMATCH (the block stays live). Since: 0.1.
 ///
 /// # Safety
@@ -95,8 +101,8 @@ pub unsafe extern "C" fn cenote_free_sized(
 
 /// Facts of the live block that contains an address (its start or any byte inside).
 /// Ownership: copied into `out`. Threads: any. Blocking: a short lock.
-/// Errors: CENOTE_E_NULL, CENOTE_E_STRUCT_SIZE, CENOTE_E_FOREIGN_POINTER, CENOTE_E_DOUBLE_FREE for an
-/// address in a free block. Since: 0.1.
+/// Errors: CENOTE_E_NULL, CENOTE_E_STRUCT_SIZE, CENOTE_E_FOREIGN_POINTER, CENOTE_E_DOUBLE_FREE for
+/// an address in a free block. Since: 0.1.
 ///
 /// # Safety
 /// `out` is NULL or points to `struct_size` writable bytes.
@@ -111,7 +117,8 @@ pub unsafe extern "C" fn cenote_block_info(
 /// The physical handles under a block, in address order. They stay the block's until it is freed.
 /// Ownership: up to *count entries are written to `out`; *count becomes the number there are.
 /// Threads: any. Blocking: a short lock.
-/// Errors: as cenote_block_info; CENOTE_E_ARGUMENT if *count was too small (it is set all the same).
+/// Errors: as cenote_block_info; CENOTE_E_ARGUMENT if *count was too small (it is set all the
+/// same).
 /// Since: 0.1.
 ///
 /// # Safety
@@ -125,8 +132,8 @@ pub unsafe extern "C" fn cenote_block_segments(
     guard(|| super::decode::block_segments(ptr, out, count))
 }
 
-/// Pin a block: it cannot be freed, and its pages keep their physical memory, until it is unpinned as
-/// often as it was pinned.
+/// Pin a block: it cannot be freed, and its pages keep their physical memory, until it is unpinned
+/// as often as it was pinned.
 /// Ownership: unchanged. Threads: any. Blocking: a short lock.
 /// Errors: CENOTE_E_FOREIGN_POINTER, CENOTE_E_INTERIOR_POINTER, CENOTE_E_DOUBLE_FREE. Since: 0.1.
 ///
@@ -148,8 +155,8 @@ pub unsafe extern "C" fn cenote_block_unpin(ptr: *mut c_void) -> cenote_status {
     guard(|| crate::runtime::block_pin(ptr as u64, false))
 }
 
-/// Say that a block is used on another stream too: after it is freed, it is reused only when the work
-/// queued on that stream up to the free (or up to cenote_block_use_end) is finished.
+/// Say that a block is used on another stream too: after it is freed, it is reused only when the
+/// work queued on that stream up to the free (or up to cenote_block_use_end) is finished.
 /// Ownership: unchanged. Order: see above. Threads: any. Blocking: never waits.
 /// Errors: as cenote_block_pin; CENOTE_E_STREAM. Since: 0.1.
 ///
@@ -163,10 +170,12 @@ pub unsafe extern "C" fn cenote_block_record_stream(
     guard(|| crate::runtime::block_record_stream(ptr as u64, stream as u64))
 }
 
-/// Say that a recorded use has ended: work queued on the stream after this call does not touch the block.
+/// Say that a recorded use has ended: work queued on the stream after this call does not touch the
+/// block.
 /// Ownership: unchanged. Order: the use ends at this point of `stream`. Threads: any.
 /// Blocking: records one event; never waits.
-/// Errors: as cenote_block_pin; CENOTE_E_NOT_RECORDED; CENOTE_E_CAPTURE while the stream is captured.
+/// Errors: as cenote_block_pin; CENOTE_E_NOT_RECORDED; CENOTE_E_CAPTURE while the stream is
+/// captured.
 /// Since: 0.1.
 ///
 /// # Safety

@@ -37,10 +37,10 @@ pub extern "C" fn cenote_device_limit(device: i32, limit_bytes: u64) -> cenote_s
     guard(|| crate::runtime::device_limit(device, limit_bytes))
 }
 
-/// Give back every idle page of every pool of a device (-1: of all devices). A device without a pool is
-/// not an error.
-/// Ownership: `out` may be NULL; else written. Order: frees whose work is not finished on the device
-/// stay and are counted as pending. Threads: any.
+/// Give back every idle page of every pool of a device (-1: of all devices). A device without a
+/// pool is not an error.
+/// Ownership: `out` may be NULL; else written. Order: frees whose work is not finished on the
+/// device stay and are counted as pending. Threads: any.
 /// Blocking: calls the driver to unmap and release; never waits for the device.
 /// Errors: CENOTE_E_DEVICE, CENOTE_E_STRUCT_SIZE, CENOTE_E_CONTEXT_LOST. Since: 0.1.
 ///

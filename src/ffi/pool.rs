@@ -6,9 +6,9 @@ use super::types::*;
 /// Create a pool.
 /// Ownership: the caller destroys it with cenote_pool_destroy. Threads: any.
 /// Blocking: may create the device's primary context; takes memory only if initial_bytes is set.
-/// Errors: CENOTE_E_NULL, CENOTE_E_STRUCT_SIZE, CENOTE_E_ARGUMENT for an unknown kind, CENOTE_E_FLAGS,
-/// CENOTE_E_DEVICE, CENOTE_E_ADDRESS_SPACE, CENOTE_E_OUT_OF_MEMORY and CENOTE_E_LIMIT for initial_bytes,
-/// the backend's start-up errors. Since: 0.1.
+/// Errors: CENOTE_E_NULL, CENOTE_E_STRUCT_SIZE, CENOTE_E_ARGUMENT for an unknown kind,
+/// CENOTE_E_FLAGS, CENOTE_E_DEVICE, CENOTE_E_ADDRESS_SPACE, CENOTE_E_OUT_OF_MEMORY and
+/// CENOTE_E_LIMIT for initial_bytes, the backend's start-up errors. Since: 0.1.
 ///
 /// # Safety
 /// `desc` is NULL or points to `struct_size` readable bytes; `out` is NULL or writable.
@@ -21,7 +21,8 @@ pub unsafe extern "C" fn cenote_pool_create(
 }
 
 /// Destroy a pool and give its memory back.
-/// Order: waits for unfinished frees. Threads: any; no other call may use the pool at the same time.
+/// Order: waits for unfinished frees. Threads: any; no other call may use the pool at the same
+/// time.
 /// Blocking: waits for the device where frees are pending.
 /// Errors: CENOTE_E_HANDLE; CENOTE_E_POOL_BUSY with live blocks (nothing is changed);
 /// CENOTE_E_ARGUMENT for a default pool; CENOTE_E_CONTEXT_LOST. Since: 0.1.
@@ -45,8 +46,10 @@ pub unsafe extern "C" fn cenote_pool_default(
 }
 
 /// Give idle memory back until the pool holds at most `keep_bytes`, or nothing idle is left.
-/// Units: bytes. Ownership: `out` may be NULL. Order: unfinished frees stay and are counted as pending.
-/// Threads: any; other threads allocate meanwhile. Blocking: calls the driver; never waits for the device.
+/// Units: bytes. Ownership: `out` may be NULL. Order: unfinished frees stay and are counted as
+/// pending.
+/// Threads: any; other threads allocate meanwhile. Blocking: calls the driver; never waits for the
+/// device.
 /// Errors: CENOTE_E_HANDLE, CENOTE_E_STRUCT_SIZE, CENOTE_E_CONTEXT_LOST. Since: 0.1.
 ///
 /// # Safety
@@ -61,7 +64,8 @@ pub unsafe extern "C" fn cenote_pool_trim(
 }
 
 /// Statistics of a pool.
-/// Ownership: copied into `out`. Threads: any. Blocking: a short lock; collects finished frees first.
+/// Ownership: copied into `out`. Threads: any. Blocking: a short lock; collects finished frees
+/// first.
 /// Errors: CENOTE_E_NULL, CENOTE_E_STRUCT_SIZE, CENOTE_E_HANDLE. Since: 0.1.
 ///
 /// # Safety

@@ -19,12 +19,12 @@ pub extern "C" fn cenote_version() -> *const c_char {
 }
 
 /// Set an option by name, for example ("limit", "8GiB"); the options are those of
-/// cenote_option_at, and each can also be given by an environment variable CENOTE_<NAME>, which this
-/// call overrides.
+/// cenote_option_at, and each can also be given by an environment variable CENOTE_<NAME>, which
+/// this call overrides.
 /// Units: sizes as "8GiB", "500MB" (decimal), "50%" or an integer of bytes.
 /// Ownership: both texts are copied. Threads: any. Blocking: never; calls no driver function.
-/// Errors: CENOTE_E_NULL; CENOTE_E_OPTION for an unknown name; CENOTE_E_VALUE for a text that cannot be
-/// read; CENOTE_E_CONFIGURED once the first pool exists.
+/// Errors: CENOTE_E_NULL; CENOTE_E_OPTION for an unknown name; CENOTE_E_VALUE for a text that
+/// cannot be read; CENOTE_E_CONFIGURED once the first pool exists.
 /// Since: 0.1.
 ///
 /// # Safety
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn cenote_option_at(index: u32, out: *mut cenote_option_t)
     guard(|| super::decode::option_at(index, out))
 }
 
-/// What serves this process: starts the backend if none is running yet, but creates no device context
-/// and takes no memory.
+/// What serves this process: starts the backend if none is running yet, but creates no device
+/// context and takes no memory.
 /// Ownership: copied into `out`. Threads: any. Blocking: the first call opens the driver library.
 /// Errors: CENOTE_E_NULL, CENOTE_E_STRUCT_SIZE, CENOTE_E_NO_DRIVER, CENOTE_E_DRIVER_SYMBOL,
 /// CENOTE_E_DRIVER_INIT, CENOTE_E_SECOND_COPY.
@@ -70,8 +70,8 @@ pub unsafe extern "C" fn cenote_runtime_info(out: *mut cenote_runtime_info_t) ->
     guard(|| super::decode::runtime_info(out))
 }
 
-/// Do what is due without an allocation: collect finished frees, give decayed pages back, release the
-/// memory of graphs that are gone. Cheap if nothing is due.
+/// Do what is due without an allocation: collect finished frees, give decayed pages back, release
+/// the memory of graphs that are gone. Cheap if nothing is due.
 /// Threads: any. Blocking: may call the driver to unmap and release; never waits for the device.
 /// Errors: CENOTE_E_CONTEXT_LOST, CENOTE_E_FORKED, CENOTE_E_SHUTDOWN.
 /// Since: 0.1.
@@ -80,8 +80,8 @@ pub extern "C" fn cenote_poll() -> cenote_status {
     guard(crate::runtime::poll)
 }
 
-/// Give everything back and refuse further work with CENOTE_E_SHUTDOWN. Memory of live blocks is given
-/// back too, after waiting for the device. Calling it is optional: a process may simply exit.
+/// Give everything back and refuse further work with CENOTE_E_SHUTDOWN. Memory of live blocks is
+/// given back too, after waiting for the device. Calling it is optional: a process may simply exit.
 /// Threads: any; no other call may run at the same time. Blocking: waits for the device.
 /// Errors: CENOTE_E_FORKED; driver errors are ignored, for the driver may be gone already.
 /// Since: 0.1.
@@ -90,8 +90,8 @@ pub extern "C" fn cenote_shutdown() -> cenote_status {
     guard(crate::runtime::shutdown)
 }
 
-/// C name of a status, for example "CENOTE_E_LIMIT"; "CENOTE_E_UNKNOWN" for a number this library does
-/// not know.
+/// C name of a status, for example "CENOTE_E_LIMIT"; "CENOTE_E_UNKNOWN" for a number this library
+/// does not know.
 /// Ownership: static text. Threads: any. Blocking: never. Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_status_name(status: cenote_status) -> *const c_char {

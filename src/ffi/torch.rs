@@ -1,7 +1,7 @@
 //! Entry points with the signatures that PyTorch's pluggable allocator calls.
 //!
-//! They use the default pool of the device given and raw streams. Failure is NULL, as PyTorch expects
-//! inside a MemPool; a global allocator needs a shim that throws (see bindings/torch).
+//! They use the default pool of the device given and raw streams. Failure is NULL, as PyTorch
+//! expects inside a MemPool; a global allocator needs a shim that throws (see bindings/torch).
 
 use super::boundary::guard_quiet;
 use super::types::*;
@@ -54,16 +54,20 @@ pub extern "C" fn cenote_torch_reset() {
     guard_quiet(super::decode::torch_reset)
 }
 
-/// PyTorch's set_per_process_memory_fraction hook: limits the device to a share of its total memory.
-/// Threads: any. Blocking: never. Errors: a fraction outside 0 to 1 is ignored; cenote_last_error says so.
+/// PyTorch's set_per_process_memory_fraction hook: limits the device to a share of its total
+/// memory.
+/// Threads: any. Blocking: never. Errors: a fraction outside 0 to 1 is ignored; cenote_last_error
+/// says so.
 /// Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_torch_memory_fraction(fraction: f64, device: i32) {
     guard_quiet(|| super::decode::torch_memory_fraction(fraction, device))
 }
 
-/// PyTorch's base-allocation hook: start of the block that contains `ptr`, its size to `size_bytes`.
-/// Ownership: `size_bytes` may be NULL. Threads: any. Errors: NULL for a foreign address. Since: 0.1.
+/// PyTorch's base-allocation hook: start of the block that contains `ptr`, its size to
+/// `size_bytes`.
+/// Ownership: `size_bytes` may be NULL. Threads: any. Errors: NULL for a foreign address. Since:
+/// 0.1.
 ///
 /// # Safety
 /// `size_bytes` is NULL or writable.

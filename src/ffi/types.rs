@@ -1,19 +1,19 @@
 //! Structs and scalar types of the C ABI. Fixed-width fields only; `struct_size` first.
 
-/// Result of every fallible call: 0 is success. Families: 1000 argument, 2000 memory, 3000 device and
-/// driver, 4000 state, 9000 internal. Numbers are never changed and never reused.
+/// Result of every fallible call: 0 is success. Families: 1000 argument, 2000 memory, 3000 device
+/// and driver, 4000 state, 9000 internal. Numbers are never changed and never reused.
 #[allow(non_camel_case_types, reason = "C name")]
 pub type cenote_status = i32;
 
-/// A pool: a 64-bit id with a generation, so that a stale or foreign handle is a status and not a crash.
-/// 0 is CENOTE_DEFAULT_POOL.
+/// A pool: a 64-bit id with a generation, so that a stale or foreign handle is a status and not a
+/// crash. 0 is CENOTE_DEFAULT_POOL.
 #[allow(non_camel_case_types, reason = "C name")]
 pub type cenote_pool_t = u64;
 
-/// A stream in one of two forms. Raw: a CUstream uncast, the special values 0 (legacy default stream),
-/// 1 (CU_STREAM_LEGACY) and 2 (CU_STREAM_PER_THREAD) included; code compiled for the per-thread default
-/// stream must pass 2 where it means its default stream. Registered: a value from
-/// cenote_stream_register, which is never a valid pointer.
+/// A stream in one of two forms. Raw: a CUstream uncast, the special values 0 (legacy default
+/// stream), 1 (CU_STREAM_LEGACY) and 2 (CU_STREAM_PER_THREAD) included; code compiled for the
+/// per-thread default stream must pass 2 where it means its default stream. Registered: a value
+/// from cenote_stream_register, which is never a valid pointer.
 #[allow(non_camel_case_types, reason = "C name")]
 pub type cenote_stream_t = *mut std::ffi::c_void;
 
@@ -39,15 +39,15 @@ pub const CENOTE_POOL_STABLE: u32 = 1;
 pub const CENOTE_ALLOC_NOWAIT: u32 = 1;
 /// Alloc flag: never take new memory from the driver; CENOTE_E_WOULD_GROW if only that could help.
 pub const CENOTE_ALLOC_NO_GROW: u32 = 2;
-/// Alloc flag: reuse only memory of the same stream or memory that is idle for every stream since its
-/// last release to the pool; never take what another stream freed.
+/// Alloc flag: reuse only memory of the same stream or memory that is idle for every stream since
+/// its last release to the pool; never take what another stream freed.
 pub const CENOTE_ALLOC_NO_CROSS_STREAM: u32 = 4;
 
 /// Stream promise: the stream lives until cenote_stream_retire; the library may use its handle in
 /// later calls.
 pub const CENOTE_STREAM_PERSISTENT: u32 = 1;
-/// Stream promise: captures of this stream are told by cenote_capture_begin and cenote_capture_end, so
-/// that no call has to ask the driver.
+/// Stream promise: captures of this stream are told by cenote_capture_begin and cenote_capture_end,
+/// so that no call has to ask the driver.
 pub const CENOTE_STREAM_CAPTURE_TOLD: u32 = 2;
 
 /// Slack chosen by the library.
@@ -111,7 +111,8 @@ pub struct cenote_option_t {
     pub struct_size: u32,
     /// 0 default, 1 environment, 2 cenote_configure.
     pub source: u32,
-    /// Option name, for example "limit"; the environment variable is CENOTE_ and the name in capitals.
+    /// Option name, for example "limit"; the environment variable is CENOTE_ and the name in
+    /// capitals.
     pub name: [std::ffi::c_char; 32],
     /// Effective value as text.
     pub value: [std::ffi::c_char; 256],
@@ -170,8 +171,8 @@ pub struct cenote_pool_desc {
     /// Parts per million by which held bytes may exceed peak live bytes before idle memory is taken
     /// over instead of new memory created; 0 takes the option "slack", CENOTE_SLACK_AUTO chooses.
     pub slack_ppm: u32,
-    /// Milliseconds after which finished idle pages go back to the driver; 0 takes the option "decay",
-    /// CENOTE_DECAY_OFF keeps them.
+    /// Milliseconds after which finished idle pages go back to the driver; 0 takes the option
+    /// "decay", CENOTE_DECAY_OFF keeps them.
     pub decay_ms: u32,
     /// Name for reports, NUL-terminated; empty for none.
     pub name: [std::ffi::c_char; 32],
@@ -310,7 +311,8 @@ pub struct cenote_pool_stats_t {
     pub retry_count: u64,
     /// Allocations refused for lack of memory or by a limit.
     pub oom_count: u64,
-    /// Blocks that were found live when a cache handed them out, and dropped (a racing double free).
+    /// Blocks that were found live when a cache handed them out, and dropped (a racing double
+    /// free).
     pub dropped_count: u64,
     /// Idle handles moved to another address instead of creating memory.
     pub takeover_count: u64,
@@ -337,15 +339,15 @@ pub struct cenote_mapping_event {
     pub handle: u64,
 }
 
-/// Told of each mapping change, on the thread that makes it, with no lock held. It may not call cenote
-/// (CENOTE_E_REENTRANT) and must not unwind.
+/// Told of each mapping change, on the thread that makes it, with no lock held. It may not call
+/// cenote (CENOTE_E_REENTRANT) and must not unwind.
 #[allow(non_camel_case_types, reason = "C name")]
 pub type cenote_mapping_fn =
     Option<unsafe extern "C" fn(event: *const cenote_mapping_event, user: *mut std::ffi::c_void)>;
 
-/// A backend given by the caller: an accelerator that cenote does not know. Every function returns 0 or
-/// an error code of its own, may be called from any thread, and must not call cenote. `user` is passed
-/// to each. Functions marked optional may be NULL.
+/// A backend given by the caller: an accelerator that cenote does not know. Every function returns
+/// 0 or an error code of its own, may be called from any thread, and must not call cenote. `user`
+/// is passed to each. Functions marked optional may be NULL.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(non_camel_case_types, reason = "C name")]
