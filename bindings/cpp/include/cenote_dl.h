@@ -30,6 +30,51 @@
 
 /* Every function of the ABI. Written by bindings/generate.py from include/cenote.abi.json. */
 /* generated: begin */
+#define CENOTE_DL_FUNCTIONS(X)      \
+    X(cenote_abi_version)           \
+    X(cenote_version)               \
+    X(cenote_configure)             \
+    X(cenote_option_count)          \
+    X(cenote_option_at)             \
+    X(cenote_runtime_info)          \
+    X(cenote_poll)                  \
+    X(cenote_shutdown)              \
+    X(cenote_status_name)           \
+    X(cenote_last_error)            \
+    X(cenote_backend_register)      \
+    X(cenote_mapping_observe)       \
+    X(cenote_device_count)          \
+    X(cenote_device_info)           \
+    X(cenote_device_limit)          \
+    X(cenote_empty_cache)           \
+    X(cenote_pool_create)           \
+    X(cenote_pool_destroy)          \
+    X(cenote_pool_default)          \
+    X(cenote_pool_trim)             \
+    X(cenote_pool_stats)            \
+    X(cenote_pool_reset_peaks)      \
+    X(cenote_alloc)                 \
+    X(cenote_alloc_aligned)         \
+    X(cenote_alloc_ex)              \
+    X(cenote_free)                  \
+    X(cenote_free_sized)            \
+    X(cenote_block_info)            \
+    X(cenote_block_segments)        \
+    X(cenote_block_pin)             \
+    X(cenote_block_unpin)           \
+    X(cenote_block_record_stream)   \
+    X(cenote_block_use_end)         \
+    X(cenote_stream_register)       \
+    X(cenote_stream_retire)         \
+    X(cenote_capture_begin)         \
+    X(cenote_capture_end)           \
+    X(cenote_graph_release)         \
+    X(cenote_torch_alloc)           \
+    X(cenote_torch_free)            \
+    X(cenote_torch_record_stream)   \
+    X(cenote_torch_reset)           \
+    X(cenote_torch_memory_fraction) \
+    X(cenote_torch_base_alloc)
 /* generated: end */
 
 #ifdef __cplusplus
@@ -88,7 +133,7 @@ CENOTE_DL_INLINE cenote_status cenote_dl_open(cenote_dl_api *api) {
     api->library = cenote_dl_find(&detail);
     if (api->library == NULL) {
         return cenote_dl_fail(api, CENOTE_E_NO_LIBRARY,
-                              "cenote is not installed (set CENOTE_LIBRARY to its file): ", detail);
+                              "no cenote library (install it, or set CENOTE_LIBRARY to its file): ", detail);
     }
 #define CENOTE_DL_LOAD(name)                                                                        \
     {                                                                                               \

@@ -106,8 +106,7 @@ S sized() noexcept {
 template <std::size_t N>
 void copy_text(char (&to)[N], std::string_view from) noexcept {
     const std::size_t length = from.size() < N - 1 ? from.size() : N - 1;
-    std::memcpy(to, from.data(), length);
-    to[length] = '\0';
+    to[from.copy(to, length)] = '\0';
 }
 
 }  // namespace detail

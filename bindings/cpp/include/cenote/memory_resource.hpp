@@ -23,7 +23,7 @@ class memory_resource : public std::pmr::memory_resource {
         }
         const auto facts = find_block(*probe);
         const bool visible = facts && facts->host_ptr == *probe;
-        const auto freed = deallocate(*probe, on);
+        const auto freed = cenote::deallocate(*probe, on);
         if (!facts || !freed) {
             return facts ? freed.error() : facts.error();
         }
@@ -50,7 +50,7 @@ class memory_resource : public std::pmr::memory_resource {
     }
 
     void do_deallocate(void* ptr, std::size_t, std::size_t) override {
-        static_cast<void>(deallocate(ptr, stream_));
+        static_cast<void>(cenote::deallocate(ptr, stream_));
     }
 
     // By identity: works without run-time type information.
