@@ -5,6 +5,7 @@
 // One line comes out: operations, peak of live and held bytes, their ratio, time an operation.
 #include <cenote.hpp>
 
+#include <charconv>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -33,8 +34,13 @@ static bool add(trace& made, std::unordered_map<std::string, std::size_t>& live,
     std::string sign, id, rest;
     words >> sign >> id;
     if (sign == "+") {
+        std::string digits;
         std::uint64_t bytes = 0;
-        if (!(words >> bytes) || words >> rest || !live.emplace(id, made.slots).second) {
+        words >> digits;
+        const char* end = digits.data() + digits.size();
+        const auto parsed = std::from_chars(digits.data(), end, bytes);
+        if (parsed.ec != std::errc() || parsed.ptr != end || words >> rest ||
+            !live.emplace(id, made.slots).second) {
             return false;
         }
         made.operations.push_back({true, made.slots++, bytes});
