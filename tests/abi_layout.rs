@@ -1,11 +1,7 @@
 //! Layout of the real types against include/cenote.abi.json. Generated: `make bless`.
 
-#[path = "../src/ffi/types.rs"]
-#[allow(dead_code, reason = "only layouts are looked at")]
-mod types;
-
+use cenote::ffi::*;
 use std::mem::{align_of, offset_of, size_of};
-use types::*;
 
 type Row = (&'static str, &'static str, usize);
 

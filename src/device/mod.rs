@@ -10,6 +10,13 @@
 
 use crate::base::Result;
 
+pub mod delayed;
+pub mod host;
+mod meminfo;
+pub mod select;
+pub mod vtable;
+mod wait;
+
 /// Which backend serves a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {

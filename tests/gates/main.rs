@@ -4,5 +4,12 @@
 //! that it must reject: a gate that cannot fail is worse than none.
 
 mod abi;
+mod binary;
 mod cc;
+mod docs;
+mod exports;
+mod header;
+mod programs;
 mod repo;
+mod staticlib;
+mod tidy;

@@ -4,43 +4,30 @@ use super::model::Abi;
 use cenote::base::Status;
 use std::path::Path;
 
-/// The order of the nouns in the header.
-pub const NOUNS: [&str; 7] = ["types", "runtime", "device", "pool", "block", "stream", "torch"];
-
-/// Makes the header of the sources in `root/src/ffi`.
-pub fn header(root: &Path, abi: &Abi, version: &str) -> Result<String, String> {
+/// Makes the header of sources given as (noun, text). They are written to `dir`, for cbindgen reads
+/// files.
+pub fn header(
+    root: &Path,
+    dir: &Path,
+    sources: &[(String, String)],
+    version: &str,
+) -> Result<String, String> {
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml"))?;
     let conventions = root.join("src/ffi/conventions.md");
     let conventions = std::fs::read_to_string(&conventions).map_err(|e| e.to_string())?;
     config.header = Some(preamble(&conventions));
     config.after_includes = Some(format!("\n{}\n{}", version_macros(version)?, status_macros()));
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for noun in noun_order(root)? {
-        builder = builder.with_src(root.join(format!("src/ffi/{noun}.rs")));
+    for (noun, text) in sources {
+        let file = dir.join(format!("{noun}.rs"));
+        std::fs::write(&file, text).map_err(|e| e.to_string())?;
+        builder = builder.with_src(file);
     }
     let bindings = builder.generate().map_err(|e| e.to_string())?;
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = String::from_utf8(text).map_err(|e| e.to_string())?;
-    Ok(banners(&one_line_comments(&strip_safety(&text)), abi))
-}
-
-/// Every source of `src/ffi` that exports something, known nouns first, later ones by name.
-pub fn noun_order(root: &Path) -> Result<Vec<String>, String> {
-    let mut nouns: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(root.join("src/ffi")).map_err(|e| e.to_string())? {
-        let path = entry.map_err(|e| e.to_string())?.path();
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if path.extension().is_some_and(|e| e == "rs") {
-            let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
-            if text.contains("#[no_mangle]") || stem == "types" {
-                nouns.push(stem);
-            }
-        }
-    }
-    let place = |noun: &str| NOUNS.iter().position(|n| *n == noun).unwrap_or(NOUNS.len());
-    nouns.sort_by_key(|noun| (place(noun), noun.clone()));
-    Ok(nouns)
+    Ok(banners(&one_line_comments(&strip_safety(&text)), &Abi::read(sources)?))
 }
 
 fn preamble(conventions: &str) -> String {
@@ -69,8 +56,8 @@ pub fn version_macros(version: &str) -> Result<String, String> {
          #define CENOTE_VERSION_MINOR {minor}\n\
          #define CENOTE_VERSION_PATCH {patch}\n\
          /** The three as one number that grows with every version. */\n\
-         #define CENOTE_VERSION_NUMBER \\\n    (CENOTE_VERSION_MAJOR * 1000000 + CENOTE_VERSION_MINOR * 1000 \
-         + CENOTE_VERSION_PATCH)\n\
+         #define CENOTE_VERSION_NUMBER \\\n    \
+         (CENOTE_VERSION_MAJOR * 1000000 + CENOTE_VERSION_MINOR * 1000 + CENOTE_VERSION_PATCH)\n\
          #define CENOTE_VERSION_STRING \"{version}\"\n"
     ))
 }

@@ -1,97 +1,78 @@
 //! include/cenote.abi.json: one line an entry, so that a diff reads as the change it is.
 
-use super::model::{Abi, Callback, Param};
+use super::model::{Abi, Alias, Callback, Constant, Field, Function, Param, Struct};
 use cenote::base::Status;
 
 /// Writes the model as JSON.
 pub fn write(abi: &Abi, version: &str) -> String {
-    let mut out = String::from("{\n");
     let generation = abi.constants.iter().find(|c| c.name == "CENOTE_ABI_VERSION");
-    out.push_str(&format!("  \"version\": {},\n", text(version)));
-    out.push_str(&format!("  \"abi_version\": {},\n", generation.map_or(0, |c| c.value)));
-    section(
-        &mut out,
-        "types",
-        abi.aliases.iter().map(|a| {
-            let base = format!("{{\"name\": {}, \"type\": {}", text(&a.name), text(&a.ty));
-            format!("{base}{}}}", a.callback.as_ref().map_or(String::new(), callback))
-        }),
-    );
-    section(
-        &mut out,
-        "constants",
-        abi.constants.iter().map(|c| {
-            format!(
-                "{{\"name\": {}, \"type\": {}, \"value\": {}, {}}}",
-                text(&c.name),
-                text(&c.ty),
-                c.value,
-                life(&c.name, &c.since)
-            )
-        }),
-    );
-    section(
-        &mut out,
-        "statuses",
-        Status::ALL.iter().map(|(status, name, meaning)| {
-            format!(
-                "{{\"name\": {}, \"number\": {}, \"text\": {}}}",
-                text(name.trim_end_matches('\0')),
-                status.0,
-                text(meaning.trim_end_matches('\0'))
-            )
-        }),
-    );
-    section(
-        &mut out,
-        "structs",
-        abi.structs.iter().map(|s| {
-            let fields: Vec<_> = s
-                .fields
-                .iter()
-                .map(|f| {
-                    format!(
-                        "      {{\"name\": {}, \"type\": {}, \"offset\": {}, \"size\": {}{}}}",
-                        text(&f.name),
-                        text(&f.ty),
-                        f.offset,
-                        f.size,
-                        f.callback.as_ref().map_or(String::new(), callback)
-                    )
-                })
-                .collect();
-            format!(
-                "{{\"name\": {}, \"size\": {}, \"align\": {}, {}, \"fields\": [\n{}]}}",
-                text(&s.name),
-                s.size,
-                s.align,
-                life(&s.name, &s.since),
-                fields.join(",\n")
-            )
-        }),
-    );
-    section(
-        &mut out,
-        "symbols",
-        abi.functions.iter().map(|f| {
-            format!(
-                "{{\"name\": {}, \"noun\": {}, {}, \"return\": {}, \"params\": {}}}",
-                text(&f.name),
-                text(&f.noun),
-                life(&f.name, &f.since),
-                text(&f.returns),
-                params(&f.params)
-            )
-        }),
-    );
-    out.truncate(out.trim_end().trim_end_matches(',').len());
-    out.push_str("\n}\n");
-    out
+    let sections = [
+        section("types", abi.aliases.iter().map(alias)),
+        section("constants", abi.constants.iter().map(constant)),
+        section("statuses", Status::ALL.iter().map(status)),
+        section("structs", abi.structs.iter().map(structure)),
+        section("symbols", abi.functions.iter().map(symbol)),
+    ];
+    format!(
+        "{{\n  \"version\": {},\n  \"abi_version\": {},\n{}\n}}\n",
+        text(version),
+        generation.map_or(0, |c| c.value),
+        sections.join(",\n")
+    )
 }
 
-fn section(out: &mut String, name: &str, entries: impl Iterator<Item = String>) {
+fn alias(a: &Alias) -> String {
+    let pointer = a.callback.as_ref().map_or(String::new(), callback);
+    format!("{{\"name\": {}, \"type\": {}{pointer}}}", text(&a.name), text(&a.ty))
+}
+
+fn constant(c: &Constant) -> String {
+    let (name, ty, life) = (text(&c.name), text(&c.ty), life(&c.name, &c.since));
+    format!("{{\"name\": {name}, \"type\": {ty}, \"value\": {}, {life}}}", c.value)
+}
+
+fn status((status, name, meaning): &(Status, &str, &str)) -> String {
+    let (name, meaning) = (text(name.trim_end_matches('\0')), text(meaning.trim_end_matches('\0')));
+    format!("{{\"name\": {name}, \"number\": {}, \"text\": {meaning}}}", status.0)
+}
+
+fn structure(s: &Struct) -> String {
+    let fields: Vec<_> = s.fields.iter().map(field).collect();
+    format!(
+        "{{\"name\": {}, \"size\": {}, \"align\": {}, {}, \"fields\": [\n{}]}}",
+        text(&s.name),
+        s.size,
+        s.align,
+        life(&s.name, &s.since),
+        fields.join(",\n")
+    )
+}
+
+fn field(f: &Field) -> String {
+    format!(
+        "      {{\"name\": {}, \"type\": {}, \"offset\": {}, \"size\": {}{}}}",
+        text(&f.name),
+        text(&f.ty),
+        f.offset,
+        f.size,
+        f.callback.as_ref().map_or(String::new(), callback)
+    )
+}
+
+fn symbol(f: &Function) -> String {
+    format!(
+        "{{\"name\": {}, \"noun\": {}, {}, \"return\": {}, \"params\": {}}}",
+        text(&f.name),
+        text(&f.noun),
+        life(&f.name, &f.since),
+        text(&f.returns),
+        params(&f.params)
+    )
+}
+
+fn section(name: &str, entries: impl Iterator<Item = String>) -> String {
     let lines: Vec<_> = entries.map(|e| format!("    {e}")).collect();
-    out.push_str(&format!("  \"{name}\": [\n{}\n  ],\n", lines.join(",\n")));
+    format!("  \"{name}\": [\n{}\n  ]", lines.join(",\n"))
 }
 
 /// Experimental names carry an `x`; everything else is promised for the whole ABI generation.
