@@ -28,10 +28,10 @@ impl Choice {
     }
 }
 
-/// Opens the backend of a choice. A driver that is there and fails is an error, never a reason to
-/// use the host instead.
-pub fn open(choice: Choice) -> Result<Box<dyn Backend>> {
-    decide(choice, open_cuda, open_host)
+/// Opens the backend of a choice. A driver that is there and fails is an error, never a reason to use
+/// the host instead.
+pub fn open(choice: Choice, host: HostOptions) -> Result<Box<dyn Backend>> {
+    decide(choice, open_cuda, || open_host(host))
 }
 
 fn decide<B>(
@@ -54,8 +54,8 @@ fn means_no_gpu(status: Status) -> bool {
     status == Status::E_NO_DRIVER || status == Status::E_NO_DEVICE
 }
 
-fn open_host() -> Result<Box<dyn Backend>> {
-    Ok(Box::new(Host::new(HostOptions::from_env()?)?))
+fn open_host(options: HostOptions) -> Result<Box<dyn Backend>> {
+    Ok(Box::new(Host::new(options)?))
 }
 
 #[cfg(any())]

@@ -1,6 +1,6 @@
 //! The block noun: allocation, free by address, facts, pins and recorded uses.
 
-use super::boundary::{guard, guard_hot};
+use super::boundary::guard;
 use super::types::*;
 use std::ffi::c_void;
 
@@ -26,7 +26,8 @@ pub unsafe extern "C" fn cenote_alloc(
     stream: cenote_stream_t,
     out: *mut *mut c_void,
 ) -> cenote_status {
-    guard_hot(|| super::decode::alloc(pool, size_bytes, 0, 0, stream, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::alloc(pool, size_bytes, 0, 0, stream, out) })
 }
 
 /// Allocate with an alignment: a power of two up to 2 MiB (0 for the default).
@@ -43,7 +44,8 @@ pub unsafe extern "C" fn cenote_alloc_aligned(
     stream: cenote_stream_t,
     out: *mut *mut c_void,
 ) -> cenote_status {
-    guard_hot(|| super::decode::alloc(pool, size_bytes, align_bytes, 0, stream, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::alloc(pool, size_bytes, align_bytes, 0, stream, out) })
 }
 
 /// Allocate with flags (CENOTE_ALLOC_*).
@@ -61,7 +63,8 @@ pub unsafe extern "C" fn cenote_alloc_ex(
     stream: cenote_stream_t,
     out: *mut *mut c_void,
 ) -> cenote_status {
-    guard(|| super::decode::alloc_ex(pool, desc, stream, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::alloc_ex(pool, desc, stream, out) })
 }
 
 /// Free a block by its address; its pool and device are found.
@@ -80,7 +83,7 @@ pub unsafe extern "C" fn cenote_alloc_ex(
 /// A raw `stream` is a live stream.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_free(ptr: *mut c_void, stream: cenote_stream_t) -> cenote_status {
-    guard_hot(|| super::decode::free(ptr, None, stream))
+    guard(|| super::decode::free(ptr, None, stream))
 }
 
 /// Free a block and check the size it was allocated with.
@@ -96,7 +99,7 @@ pub unsafe extern "C" fn cenote_free_sized(
     size_bytes: u64,
     stream: cenote_stream_t,
 ) -> cenote_status {
-    guard_hot(|| super::decode::free(ptr, Some(size_bytes), stream))
+    guard(|| super::decode::free(ptr, Some(size_bytes), stream))
 }
 
 /// Facts of the live block that contains an address (its start or any byte inside).
@@ -111,7 +114,8 @@ pub unsafe extern "C" fn cenote_block_info(
     ptr: *const c_void,
     out: *mut cenote_block_info_t,
 ) -> cenote_status {
-    guard(|| super::decode::block_info(ptr, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::block_info(ptr, out) })
 }
 
 /// The physical handles under a block, in address order. They stay the block's until it is freed.
@@ -129,7 +133,8 @@ pub unsafe extern "C" fn cenote_block_segments(
     out: *mut cenote_segment_t,
     count: *mut u32,
 ) -> cenote_status {
-    guard(|| super::decode::block_segments(ptr, out, count))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::block_segments(ptr, out, count) })
 }
 
 /// Pin a block: it cannot be freed, and its pages keep their physical memory, until it is unpinned
@@ -141,7 +146,7 @@ pub unsafe extern "C" fn cenote_block_segments(
 /// None: the address is only looked up.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_block_pin(ptr: *mut c_void) -> cenote_status {
-    guard(|| crate::runtime::block_pin(ptr as u64, true))
+    guard(|| crate::runtime::pools::pin(ptr as u64, true))
 }
 
 /// Undo one cenote_block_pin.
@@ -152,7 +157,7 @@ pub unsafe extern "C" fn cenote_block_pin(ptr: *mut c_void) -> cenote_status {
 /// None: the address is only looked up.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_block_unpin(ptr: *mut c_void) -> cenote_status {
-    guard(|| crate::runtime::block_pin(ptr as u64, false))
+    guard(|| crate::runtime::pools::pin(ptr as u64, false))
 }
 
 /// Say that a block is used on another stream too: after it is freed, it is reused only when the
@@ -167,7 +172,7 @@ pub unsafe extern "C" fn cenote_block_record_stream(
     ptr: *mut c_void,
     stream: cenote_stream_t,
 ) -> cenote_status {
-    guard(|| crate::runtime::block_record_stream(ptr as u64, stream as u64))
+    guard(|| crate::runtime::pools::record_use(ptr as u64, stream as u64))
 }
 
 /// Say that a recorded use has ended: work queued on the stream after this call does not touch the
@@ -185,5 +190,5 @@ pub unsafe extern "C" fn cenote_block_use_end(
     ptr: *mut c_void,
     stream: cenote_stream_t,
 ) -> cenote_status {
-    guard(|| crate::runtime::block_use_end(ptr as u64, stream as u64))
+    guard(|| crate::runtime::pools::end_use(ptr as u64, stream as u64))
 }

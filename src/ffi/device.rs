@@ -11,7 +11,8 @@ use super::types::*;
 /// `out` is NULL or writable.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_device_count(out: *mut u32) -> cenote_status {
-    guard(|| super::decode::device_count(out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::device_count(out) })
 }
 
 /// Facts of a device. Creates no context.
@@ -25,7 +26,8 @@ pub unsafe extern "C" fn cenote_device_info(
     device: i32,
     out: *mut cenote_device_info_t,
 ) -> cenote_status {
-    guard(|| super::decode::device_info(device, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::device_info(device, out) })
 }
 
 /// Limit what this process may hold on a device, over all its pools. Lowering it below what is held
@@ -51,5 +53,6 @@ pub unsafe extern "C" fn cenote_empty_cache(
     device: i32,
     out: *mut cenote_trim_result,
 ) -> cenote_status {
-    guard(|| super::decode::empty_cache(device, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::empty_cache(device, out) })
 }

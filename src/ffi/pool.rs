@@ -17,7 +17,8 @@ pub unsafe extern "C" fn cenote_pool_create(
     desc: *const cenote_pool_desc,
     out: *mut cenote_pool_t,
 ) -> cenote_status {
-    guard(|| super::decode::pool_create(desc, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::pool_create(desc, out) })
 }
 
 /// Destroy a pool and give its memory back.
@@ -28,7 +29,7 @@ pub unsafe extern "C" fn cenote_pool_create(
 /// CENOTE_E_ARGUMENT for a default pool; CENOTE_E_CONTEXT_LOST. Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_pool_destroy(pool: cenote_pool_t) -> cenote_status {
-    guard(|| crate::runtime::pool_destroy(pool))
+    guard(|| crate::runtime::pools::destroy(pool))
 }
 
 /// The default pool of a device (-1: the current one), created on first use.
@@ -42,7 +43,8 @@ pub unsafe extern "C" fn cenote_pool_default(
     device: i32,
     out: *mut cenote_pool_t,
 ) -> cenote_status {
-    guard(|| super::decode::pool_default(device, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::pool_default(device, out) })
 }
 
 /// Give idle memory back until the pool holds at most `keep_bytes`, or nothing idle is left.
@@ -60,7 +62,8 @@ pub unsafe extern "C" fn cenote_pool_trim(
     keep_bytes: u64,
     out: *mut cenote_trim_result,
 ) -> cenote_status {
-    guard(|| super::decode::pool_trim(pool, keep_bytes, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::pool_trim(pool, keep_bytes, out) })
 }
 
 /// Statistics of a pool.
@@ -75,12 +78,13 @@ pub unsafe extern "C" fn cenote_pool_stats(
     pool: cenote_pool_t,
     out: *mut cenote_pool_stats_t,
 ) -> cenote_status {
-    guard(|| super::decode::pool_stats(pool, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::pool_stats(pool, out) })
 }
 
 /// Set the peaks of a pool to the current values.
 /// Threads: any. Blocking: a short lock. Errors: CENOTE_E_HANDLE. Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_pool_reset_peaks(pool: cenote_pool_t) -> cenote_status {
-    guard(|| crate::runtime::pool_reset_peaks(pool))
+    guard(|| super::decode::pool_reset_peaks(pool))
 }

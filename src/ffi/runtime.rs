@@ -1,6 +1,6 @@
 //! The runtime noun: version, options, errors, shutdown.
 
-use super::boundary::{guard, guard_quiet};
+use super::boundary::guard;
 use super::types::*;
 use std::ffi::{c_char, c_void};
 
@@ -34,7 +34,8 @@ pub unsafe extern "C" fn cenote_configure(
     name: *const c_char,
     value: *const c_char,
 ) -> cenote_status {
-    guard(|| super::decode::configure(name, value))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::configure(name, value) })
 }
 
 /// Number of options.
@@ -53,7 +54,8 @@ pub extern "C" fn cenote_option_count() -> u32 {
 /// `out` is NULL or points to `struct_size` writable bytes.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_option_at(index: u32, out: *mut cenote_option_t) -> cenote_status {
-    guard(|| super::decode::option_at(index, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::option_at(index, out) })
 }
 
 /// What serves this process: starts the backend if none is running yet, but creates no device
@@ -67,7 +69,8 @@ pub unsafe extern "C" fn cenote_option_at(index: u32, out: *mut cenote_option_t)
 /// `out` is NULL or points to `struct_size` writable bytes.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_runtime_info(out: *mut cenote_runtime_info_t) -> cenote_status {
-    guard(|| super::decode::runtime_info(out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::runtime_info(out) })
 }
 
 /// Do what is due without an allocation: collect finished frees, give decayed pages back, release
@@ -95,10 +98,10 @@ pub extern "C" fn cenote_shutdown() -> cenote_status {
 /// Ownership: static text. Threads: any. Blocking: never. Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_status_name(status: cenote_status) -> *const c_char {
-    guard_quiet(|| match crate::base::Status::find(crate::base::Status(status)) {
+    match crate::base::Status::find(crate::base::Status(status)) {
         Some(entry) => entry.1.as_ptr().cast(),
         None => c"CENOTE_E_UNKNOWN".as_ptr(),
-    })
+    }
 }
 
 /// Details of the last failed call on this thread; unchanged by calls that succeed.
@@ -110,7 +113,8 @@ pub extern "C" fn cenote_status_name(status: cenote_status) -> *const c_char {
 /// `out` is NULL or points to `struct_size` writable bytes.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_last_error(out: *mut cenote_error) -> cenote_status {
-    super::decode::last_error(out).0
+    // SAFETY: the caller keeps the contract above.
+    unsafe { super::decode::last_error(out) }.0
 }
 
 /// Serve the process by a backend given as a table of functions, instead of CUDA or the host.
@@ -126,7 +130,8 @@ pub unsafe extern "C" fn cenote_last_error(out: *mut cenote_error) -> cenote_sta
 pub unsafe extern "C" fn cenote_backend_register(
     table: *const cenote_backend_vtable,
 ) -> cenote_status {
-    guard(|| super::decode::backend_register(table))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::backend_register(table) })
 }
 
 /// Be told of every mapping change (NULL: no longer). One observer a process.
@@ -141,5 +146,5 @@ pub unsafe extern "C" fn cenote_mapping_observe(
     observer: cenote_mapping_fn,
     user: *mut c_void,
 ) -> cenote_status {
-    guard(|| crate::runtime::observe_mappings(observer, user))
+    guard(|| super::decode::mapping_observe(observer, user))
 }

@@ -19,7 +19,8 @@ pub unsafe extern "C" fn cenote_stream_register(
     promises: u32,
     out: *mut cenote_stream_t,
 ) -> cenote_status {
-    guard(|| super::decode::stream_register(device, raw, promises, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::stream_register(device, raw, promises, out) })
 }
 
 /// End a registration. Frees still open on the stream get their event now; the value is never valid
@@ -32,7 +33,7 @@ pub unsafe extern "C" fn cenote_stream_register(
 /// The raw stream is still alive.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_stream_retire(stream: cenote_stream_t) -> cenote_status {
-    guard(|| crate::runtime::stream_retire(stream as u64))
+    guard(|| crate::runtime::pools::retire(stream as u64))
 }
 
 /// Tell that a capture of a registered stream begins: allocations on it come from memory private to
@@ -45,7 +46,7 @@ pub unsafe extern "C" fn cenote_stream_retire(stream: cenote_stream_t) -> cenote
 /// None: the value is only looked up.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_capture_begin(stream: cenote_stream_t) -> cenote_status {
-    guard(|| crate::runtime::capture_begin(stream as u64))
+    guard(|| super::decode::capture_begin(stream as u64))
 }
 
 /// Tell that the capture has ended, or was aborted.
@@ -61,7 +62,8 @@ pub unsafe extern "C" fn cenote_capture_end(
     stream: cenote_stream_t,
     out: *mut cenote_graph_t,
 ) -> cenote_status {
-    guard(|| super::decode::capture_end(stream, out))
+    // SAFETY: the caller keeps the contract above.
+    guard(|| unsafe { super::decode::capture_end(stream, out) })
 }
 
 /// Release the private memory of a told capture, when its graph and every executable made from it
@@ -71,5 +73,5 @@ pub unsafe extern "C" fn cenote_capture_end(
 /// Errors: CENOTE_E_GRAPH; CENOTE_E_CAPTURE while the capture still runs. Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_graph_release(graph: cenote_graph_t) -> cenote_status {
-    guard(|| crate::runtime::graph_release(graph))
+    guard(|| crate::runtime::pools::graph_release(graph))
 }

@@ -3,7 +3,7 @@
 //! They use the default pool of the device given and raw streams. Failure is NULL, as PyTorch
 //! expects inside a MemPool; a global allocator needs a shim that throws (see bindings/torch).
 
-use super::boundary::guard_quiet;
+use super::boundary::{guard, guard_value};
 use super::types::*;
 use std::ffi::c_void;
 
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn cenote_torch_alloc(
     device: i32,
     stream: cenote_stream_t,
 ) -> *mut c_void {
-    guard_quiet(|| super::decode::torch_alloc(size_bytes, device, stream))
+    guard_value(std::ptr::null_mut(), || super::decode::torch_alloc(size_bytes, device, stream))
 }
 
 /// PyTorch's free hook. NULL and size 0 are accepted.
@@ -34,7 +34,8 @@ pub unsafe extern "C" fn cenote_torch_free(
     device: i32,
     stream: cenote_stream_t,
 ) {
-    guard_quiet(|| super::decode::torch_free(ptr, size_bytes, device, stream))
+    let _ = (size_bytes, device);
+    guard(|| super::decode::free(ptr, None, stream));
 }
 
 /// PyTorch's Tensor.record_stream hook.
@@ -44,14 +45,14 @@ pub unsafe extern "C" fn cenote_torch_free(
 /// `stream` is a live stream.
 #[no_mangle]
 pub unsafe extern "C" fn cenote_torch_record_stream(ptr: *mut c_void, stream: cenote_stream_t) {
-    guard_quiet(|| super::decode::torch_record_stream(ptr, stream))
+    guard(|| super::decode::torch_record_stream(ptr, stream));
 }
 
 /// PyTorch's torch.cuda.empty_cache hook: empties every default pool.
 /// Threads: any. Blocking: as cenote_empty_cache. Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_torch_reset() {
-    guard_quiet(super::decode::torch_reset)
+    guard(super::decode::torch_reset);
 }
 
 /// PyTorch's set_per_process_memory_fraction hook: limits the device to a share of its total
@@ -61,7 +62,7 @@ pub extern "C" fn cenote_torch_reset() {
 /// Since: 0.1.
 #[no_mangle]
 pub extern "C" fn cenote_torch_memory_fraction(fraction: f64, device: i32) {
-    guard_quiet(|| super::decode::torch_memory_fraction(fraction, device))
+    guard(|| super::decode::torch_memory_fraction(fraction, device));
 }
 
 /// PyTorch's base-allocation hook: start of the block that contains `ptr`, its size to
@@ -76,5 +77,8 @@ pub unsafe extern "C" fn cenote_torch_base_alloc(
     ptr: *mut c_void,
     size_bytes: *mut usize,
 ) -> *mut c_void {
-    guard_quiet(|| super::decode::torch_base_alloc(ptr, size_bytes))
+    // SAFETY: the caller keeps the contract above.
+    guard_value(std::ptr::null_mut(), || unsafe {
+        super::decode::torch_base_alloc(ptr, size_bytes)
+    })
 }

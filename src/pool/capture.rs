@@ -1,0 +1,186 @@
+//! Stream captures: memory private to a graph, and when it is released.
+
+use super::Pool;
+use crate::base::Result;
+use crate::heap::blocks::Route;
+use crate::heap::{Heap, NO_GRAPH};
+use crate::stream::StreamRef;
+use parking_lot::{Mutex, MutexGuard};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A capture that took memory from this pool.
+struct Capture {
+    graph: u64,
+    /// Streams seen in it.
+    streams: Vec<u64>,
+    running: bool,
+    /// Set by the driver when the graph and all its executables are gone. Leaked with the graph: the
+    /// driver keeps its address for as long as it likes.
+    gone: &'static AtomicBool,
+}
+
+/// Captures of a pool.
+#[derive(Default)]
+pub(super) struct Captures {
+    list: Mutex<Vec<Capture>>,
+    running: AtomicUsize,
+}
+
+/// The driver's call: sets a flag and nothing else.
+unsafe extern "C" fn graph_gone(cookie: *mut c_void) {
+    // SAFETY: the cookie is the leaked flag that `Captures::note` gave to the driver.
+    unsafe { &*cookie.cast::<AtomicBool>() }.store(true, Ordering::Release);
+}
+
+impl Captures {
+    /// The stream is not being captured now: what ran on it has ended.
+    #[inline]
+    pub fn ended(&self, stream: u64) {
+        if self.running.load(Ordering::Relaxed) != 0 {
+            self.ended_slow(stream);
+        }
+    }
+
+    #[cold]
+    fn ended_slow(&self, stream: u64) {
+        for c in self.list.lock().iter_mut() {
+            if c.running && c.streams.contains(&stream) {
+                c.running = false;
+                self.running.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// True if some known capture may still run.
+    pub fn any_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed) != 0
+    }
+
+    /// True if a known capture may still run on the stream.
+    pub fn runs_on(&self, stream: u64) -> bool {
+        self.any_running()
+            && self.list.lock().iter().any(|c| c.running && c.streams.contains(&stream))
+    }
+
+    fn note(&self, graph: u64, stream: u64) -> Option<&'static AtomicBool> {
+        let mut list = self.list.lock();
+        if let Some(c) = list.iter_mut().find(|c| c.graph == graph) {
+            if !c.streams.contains(&stream) {
+                c.streams.push(stream);
+            }
+            return None;
+        }
+        let gone: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        list.push(Capture { graph, streams: vec![stream], running: true, gone });
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Some(gone)
+    }
+
+    /// Forget a capture; true if it was known.
+    fn forget(&self, graph: u64) -> bool {
+        let mut list = self.list.lock();
+        let Some(at) = list.iter().position(|c| c.graph == graph) else { return false };
+        if list.swap_remove(at).running {
+            self.running.fetch_sub(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn gone(&self) -> Vec<u64> {
+        let list = self.list.lock();
+        list.iter().filter(|c| c.gone.load(Ordering::Acquire)).map(|c| c.graph).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.list.lock().is_empty()
+    }
+}
+
+impl Pool {
+    /// Region and stream index for an allocation inside a capture.
+    pub(super) fn captured(
+        &self,
+        heap: &mut MutexGuard<'_, Heap>,
+        stream: &StreamRef,
+        route: Route,
+    ) -> Result<(u16, u32)> {
+        let Some(capture) = stream.capture else { return Ok((0, 0)) };
+        if let Some(flag) = self.captures.note(capture.id, stream.key) {
+            if capture.graph != 0 {
+                let cookie = std::ptr::from_ref(flag).cast_mut().cast();
+                let (device, graph) = (self.desc.device, capture.graph);
+                // Without user objects the memory stays until the pool is destroyed.
+                let _ = self.backend.graph_retain(device, graph, graph_gone, cookie);
+            }
+        }
+        let small = route != Route::Large;
+        let found = (0..heap.regions.len())
+            .find(|&r| heap.regions[r].graph == capture.id && heap.regions[r].small == small);
+        let region = match found.or_else(|| self.recycled_region(heap, capture.id, small)) {
+            Some(region) => region,
+            None => {
+                MutexGuard::unlocked(heap, || self.add_region(small, capture.id))?;
+                heap.regions.len() - 1
+            }
+        };
+        Ok((region as u16, self.captured_stream(heap, stream, capture.id)))
+    }
+
+    fn recycled_region(&self, heap: &mut Heap, graph: u64, small: bool) -> Option<usize> {
+        let r = heap
+            .regions
+            .iter()
+            .position(|r| r.graph == NO_GRAPH && r.live == 0 && r.small == small)?;
+        heap.regions[r].graph = graph;
+        Some(r)
+    }
+
+    /// Inside a capture a stream counts as another one: what is freed there serves the same capture
+    /// only.
+    fn captured_stream(&self, heap: &mut Heap, stream: &StreamRef, graph: u64) -> u32 {
+        if !heap.asynchronous {
+            return 0;
+        }
+        let key = (1 << 63) | (graph.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ stream.key) >> 1;
+        let inside = StreamRef { key, persistent: false, ..*stream };
+        let now = heap.now_ms;
+        heap.streams.intern(&inside, now)
+    }
+
+    /// The index under which a free on the stream counts, for a block of the region.
+    pub(super) fn freeing_stream(&self, heap: &mut Heap, region: u16, stream: &StreamRef) -> u32 {
+        match stream.capture {
+            Some(c) if heap.regions[region as usize].graph == c.id => {
+                self.captured_stream(heap, stream, c.id)
+            }
+            _ => self.stream_index(heap, stream),
+        }
+    }
+
+    /// A told capture of the stream has begun or ended.
+    pub fn capture_ended(&self, stream: u64) {
+        self.captures.ended(stream);
+    }
+
+    /// Release a graph's private memory; true if this pool had some.
+    pub fn release_graph(&self, graph: u64) -> bool {
+        if !self.captures.forget(graph) {
+            return false;
+        }
+        self.heap.lock().release_graph(graph);
+        true
+    }
+
+    /// Release the memory of graphs that the driver says are gone.
+    pub(super) fn collect_graphs(&self, heap: &mut Heap) {
+        if self.captures.is_empty() {
+            return;
+        }
+        for graph in self.captures.gone() {
+            if self.captures.forget(graph) {
+                heap.release_graph(graph);
+            }
+        }
+    }
+}
