@@ -82,7 +82,10 @@ func TestLibrary(t *testing.T) {
 	}
 	_, err = cenote.Device(999)
 	want(t, err, cenote.ErrDevice)
-	want(t, cenote.Configure("no_such_option", "1"), cenote.ErrOption)
+	// Another test may have created a pool before this one.
+	if err := cenote.Configure("no_such_option", "1"); !errors.Is(err, cenote.ErrConfigured) {
+		want(t, err, cenote.ErrOption)
+	}
 	ok(t, cenote.Poll())
 }
 

@@ -7,6 +7,7 @@ Size = Union[int, str]
 
 UNITS = {
     "B": 1,
+    "kB": 10**3,
     "KB": 10**3,
     "MB": 10**6,
     "GB": 10**9,
@@ -18,13 +19,15 @@ UNITS = {
 }
 
 _SIZE_MAX = 2**64 - 1
-_TEXT = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]+|%)")
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*|%)")
+_BARE_MIN = 1024
 
 
 def parse_size(value: Size, total_bytes: Optional[int] = None) -> int:
     """Bytes of an int or a text; `total_bytes` is what a percentage is a share of.
 
-    What could mean two things is refused: a text without a unit, a fraction, a unit such as "G".
+    What could mean two things is refused, as the library's own options do: a small number without a
+    unit ("8"), a bare fraction, a blank inside, a unit such as "G".
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise TypeError(f"a size is an int of bytes or a text such as '8GiB', not {value!r}")
@@ -35,12 +38,16 @@ def parse_size(value: Size, total_bytes: Optional[int] = None) -> int:
 
 
 def _parse_text(text: str, total_bytes: Optional[int]) -> int:
-    match = _TEXT.fullmatch(text.strip())
+    match = _TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"the size {text!r} cannot be read: write '8GiB', '500MB' or '50%'")
     number, unit = match.groups()
     if unit == "%":
         return _share(text, float(number), total_bytes)
+    if not unit and number.isdigit() and (int(number) == 0 or int(number) >= _BARE_MIN):
+        return int(number)
+    if not unit:
+        raise ValueError(f"the size {text!r} is ambiguous: give its unit, as in '8GiB' or '8B'")
     if unit not in UNITS:
         known = ", ".join(UNITS)
         raise ValueError(f"the unit of the size {text!r} is none of {known}")
