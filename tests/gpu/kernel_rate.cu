@@ -25,6 +25,7 @@ __global__ void short_kernel(int *p) {
 std::atomic<int> wanted{ALONE};
 std::atomic<bool> stop{false};
 std::atomic<long> rounds[LOADS];
+std::atomic<uint64_t> created{0}, released{0};
 
 // Takes 1 GiB in 64 MiB blocks and gives all of it back to the driver.
 void pool_round(cenote_pool_t pool, cudaStream_t s) {
@@ -54,6 +55,9 @@ void loader() {
         else std::this_thread::sleep_for(std::chrono::milliseconds(1));
         rounds[load].fetch_add(1);
     }
+    cenote_pool_stats_t st = pool_stats(pool);
+    created = st.driver_create_count;
+    released = st.driver_release_count;
     cenote_must(cenote_pool_destroy(pool), "cenote_pool_destroy");
 }
 
@@ -116,6 +120,8 @@ int main(int argc, char **argv) {
     r.add("while the pool grows and trims", median(rates[POOL]), "/s");
     r.at_least("share of the rate alone", median(rates[POOL]) / alone, 0.97, "");
     r.add("rounds of 1 GiB up and down", double(rounds[POOL]), "");
+    r.at_least("handles created meanwhile", double(created), 100, "");
+    r.at_least("handles released meanwhile", double(released), 100, "");
     r.add("share beside cudaMalloc and cudaFree", median(rates[DRIVER]) / alone, "");
     r.flush();
     if (json && !r.write_json(json)) return 2;
