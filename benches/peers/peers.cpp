@@ -25,6 +25,7 @@ struct Streams {
         must(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
         return s;
     }
+    void enter() { must(cudaSetDevice(0), "cudaSetDevice"); }
     void close_stream(stream s) { must(cudaStreamDestroy(s), "cudaStreamDestroy"); }
     void sync() { must(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 };

@@ -7,6 +7,7 @@
 //   void free(void *p, size_t bytes, stream s);
 //   size_t held();                          bytes taken from the driver now, 0 if unknown
 //   stream open_stream(); void close_stream(stream s); void sync();
+//   void enter();                           called first by each thread of a workload
 // Every function may be called from any thread, but a stream is used by one thread at a time.
 #pragma once
 #include <algorithm>
@@ -138,6 +139,7 @@ enum class Load { PAIR, CHURN };
 template <class A>
 long thread_load(A &a, Load load, ChurnShape shape, uint64_t seed, typename A::stream s,
                  std::atomic<int> &ready, const std::atomic<int> &phase) {
+    a.enter();
     long pairs = 0;
     auto run = [&](auto &&slice, long each) {
         slice();

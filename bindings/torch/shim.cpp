@@ -64,8 +64,7 @@ struct Library {
         if (handle == nullptr && path != nullptr) handle = dlopen(path, RTLD_NOW);
         if (handle == nullptr) handle = dlopen("libcenote.so.0", RTLD_NOW);
         if (handle == nullptr)
-            problem = std::string("libcenote.so.0 was not found; set CENOTE_LIBRARY to its path: ") +
-                      dlerror();
+            problem = std::string("libcenote.so.0 was not found; set CENOTE_LIBRARY: ") + dlerror();
         return handle;
     }
 

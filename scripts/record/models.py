@@ -11,7 +11,8 @@ def bert_large(torch, small):
     config = BertConfig(
         num_attention_heads=shape["hidden_size"] // 64, attn_implementation="eager", **shape
     )
-    model = BertForMaskedLM(config).to(DEVICE).train()
+    with torch.device(DEVICE):
+        model = BertForMaskedLM(config).to(DEVICE).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step(length):
@@ -32,7 +33,8 @@ def gpt2_medium(torch, small):
     shape = {"n_embd": 128, "n_layer": 2, "n_head": 2} if small else {
         "n_embd": 1024, "n_layer": 24, "n_head": 16}
     config = GPT2Config(**shape)
-    model = GPT2LMHeadModel(config).to(DEVICE, torch.bfloat16).train()
+    with torch.device(DEVICE):
+        model = GPT2LMHeadModel(config).to(DEVICE, torch.bfloat16).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step(length):
@@ -49,7 +51,8 @@ def resnet50(torch, small):
     """ResNet-50 training; the last batch of an epoch is smaller."""
     from torchvision.models import resnet50 as build
 
-    model = build(weights=None).to(DEVICE).train()
+    with torch.device(DEVICE):
+        model = build(weights=None).to(DEVICE).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     side = 64 if small else 224
 
@@ -75,7 +78,8 @@ def llm_generate(torch, small):
     config = LlamaConfig(
         vocab_size=32000, num_attention_heads=heads, num_key_value_heads=heads // 2, **shape
     )
-    model = LlamaForCausalLM(config).to(DEVICE, torch.bfloat16).eval()
+    with torch.device(DEVICE):
+        model = LlamaForCausalLM(config).to(DEVICE, torch.bfloat16).eval()
 
     @torch.no_grad()
     def step(request):

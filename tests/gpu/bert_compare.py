@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GIB = 1 << 30
 # What other libraries in the process may keep beside the allocator.
 TOLERANCE_BYTES = 64 << 20
-# In a MemPool cenote holds what PyTorch's own allocator reserves, and its slack of a per cent or two.
+# In a MemPool cenote holds what PyTorch's own allocator reserves, and a slack of its own.
 PEAK_SHARE = {"mempool": 1.02, "global": 1.0}
 
 

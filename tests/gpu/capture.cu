@@ -130,8 +130,8 @@ Graph record(Bench &b, cudaStreamCaptureMode mode) {
     return g;
 }
 
-// Eager blocks on the graph's stream and another: none may be the graph's, and a launch between their
-// fill and their check must leave them alone.
+// Eager blocks on the graph's stream and another: none may be the graph's, and a launch between
+// their fill and their check must leave them alone.
 void launch_among_eager(Bench &b, const Graph &g, uint64_t seed) {
     Rng rng(seed);
     cudaStream_t side = new_stream();

@@ -67,6 +67,11 @@ struct Cenote {
     // The pool follows its own peaks exactly: asking at every step would only disturb it.
     size_t held() { return 0; }
 
+    void enter() {
+#ifndef NO_CUDA
+        cuda_must(cudaSetDevice(0), "cudaSetDevice");
+#endif
+    }
     stream open_stream() {
         stream raw = open_raw();
         if (!registered) return raw;

@@ -2,7 +2,8 @@
 // the device before they are freed, over several threads and streams, with reuse, frees on other
 // streams, recorded uses, destroyed streams, trims, and limits that force takeover in between.
 //
-// A block handed out twice, or too early, shows as a wrong byte: its new owner writes another pattern.
+// A block handed out twice, or too early, shows as a wrong byte: its new owner writes another
+// pattern.
 #include "gpu.cuh"
 #include "report.hpp"
 

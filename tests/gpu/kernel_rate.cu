@@ -1,6 +1,6 @@
 // Does growing and shrinking a pool slow other streams' kernels? One thread launches short kernels
-// without pause while another grows and trims; windows with and without it alternate, so that clocks
-// and neighbours weigh on both. A cudaMalloc/cudaFree loop is measured beside it.
+// without pause while another grows and trims; windows with and without it alternate, so that
+// clocks and neighbours weigh on both. A cudaMalloc/cudaFree loop is measured beside it.
 #include "gpu.cuh"
 #include "report.hpp"
 

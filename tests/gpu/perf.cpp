@@ -1,5 +1,5 @@
-// How fast cenote is and how much it holds: the workloads of benches/peers/workloads.hpp, growth and
-// give-back, with glibc's malloc in the same run for scale.
+// How fast cenote is and how much it holds: the workloads of benches/peers/workloads.hpp, growth
+// and give-back, with glibc's malloc in the same run for scale.
 //
 // With -DNO_CUDA it needs no GPU and runs on whatever backend the library picks; then targets that
 // belong to a 16-core machine are printed but not judged.
@@ -147,6 +147,7 @@ template <class F> static double worst_wait_us(cenote_pool_t pool, F work) {
     double worst = 0;
     std::thread other([&] {
         Cenote a{pool, true};
+        a.enter();
         auto s = a.open_stream();
         while (!stop) {
             auto start = Clock::now();
@@ -234,8 +235,8 @@ static bool parse(int argc, char **argv, Options &o) {
 int main(int argc, char **argv) {
     Options o;
     if (!parse(argc, argv, o)) {
-        std::fprintf(stderr, "usage: perf [--parts pair,churn,threads,frag,train,grow,glibc] [--n N]"
-                             " [--seconds S] [--big-gib N] [--seed N] [--max-threads N]"
+        std::fprintf(stderr, "usage: perf [--parts pair,churn,threads,frag,train,grow,glibc]"
+                             " [--n N] [--seconds S] [--big-gib N] [--seed N] [--max-threads N]"
                              " [--registered-only] [--no-judge] [--json FILE]\n");
         return 2;
     }

@@ -38,13 +38,15 @@ public:
     bool write_json(const char *path) const {
         std::FILE *f = std::fopen(path, "w");
         if (!f) return false;
-        std::fprintf(f, "{\"program\":\"%s\",\"missed\":%d,\"figures\":{", program_.c_str(), missed());
+        std::fprintf(f, "{\"program\":\"%s\",\"missed\":%d,", program_.c_str(), missed());
+        std::fprintf(f, "\"figures\":{");
         for (size_t i = 0; i < rows_.size(); ++i) {
             const Row &r = rows_[i];
             std::fprintf(f, "%s\"%s\":{\"value\":%.6g,\"unit\":\"%s\"", i ? "," : "",
                          r.name.c_str(), r.value, r.unit);
             if (r.judged)
-                std::fprintf(f, ",\"target\":%.6g,\"met\":%s", r.target, r.met() ? "true" : "false");
+                std::fprintf(f, ",\"target\":%.6g,\"met\":%s", r.target,
+                             r.met() ? "true" : "false");
             std::fprintf(f, "}");
         }
         std::fprintf(f, "}}\n");

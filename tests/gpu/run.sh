@@ -3,15 +3,17 @@
 #
 #   tests/gpu/run.sh [PART…]        all parts, or those named; see README.md for what each proves
 #
-# Takes the library from CENOTE_LIBRARY, else from dist/gpu (make gpu). A part that fails or runs out
-# of time does not stop the others. Ends with a table; the exit code is the number of failed parts.
-# Logs, figures and recordings go to $OUT, by default build/gpu/out.
+# Takes the library from CENOTE_LIBRARY, else from dist/gpu (make gpu), in which this script also
+# works where it was copied to. A part that fails or runs out of time does not stop the others. Ends
+# with a table; the exit code is the number of failed parts. Logs, figures and recordings go to
+# $OUT, by default build/gpu/out.
 set -u
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SELF=$HERE/$(basename "${BASH_SOURCE[0]}")
 ROOT=$(cd "$HERE/../.." && pwd)
 DIST=${CENOTE_DIST:-$ROOT/dist/gpu}
+[ -d "$DIST" ] || DIST=$ROOT
 WORK=${CENOTE_GPU_WORK:-$ROOT/build/gpu}
 OUT=${OUT:-$WORK/out}
 
@@ -35,12 +37,13 @@ first_existing() {
     done
 }
 
-LIBRARY=$(first_existing "${CENOTE_LIBRARY:-/nonexistent}" "$DIST/libcenote.so.0" \
-    "$DIST/lib/libcenote.so.0" "$ROOT/target/release/libcenote.so")
-COMMAND=$(first_existing "$DIST/cenote" "$DIST/bin/cenote" "$ROOT/target/release/cenote")
-INCLUDE=$(dirname "$(first_existing "$ROOT/include/cenote.h" "$DIST/include/cenote.h" ./cenote.h)")
-CUDA=$(dirname "$(dirname "$(readlink -f "$(first_existing "$(command -v nvcc)" \
-    /usr/local/cuda/bin/nvcc /usr/local/cuda-13.0/bin/nvcc /opt/cuda/bin/nvcc)")")")
+LIBRARY=$(first_existing "${CENOTE_LIBRARY:-/nonexistent}" "$DIST/lib/libcenote.so.0" \
+    "$DIST/libcenote.so.0" "$ROOT/build/lib/libcenote.so.0")
+COMMAND=$(first_existing "$DIST/bin/cenote" "$DIST/cenote" "$ROOT/build/bin/cenote")
+INCLUDE=$(dirname "$(first_existing "$DIST/include/cenote.h" "$ROOT/include/cenote.h")")
+NVCC=$(first_existing "$(command -v nvcc)" /usr/local/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc \
+    /opt/cuda/bin/nvcc)
+CUDA=$(dirname "$(dirname "$(readlink -f "${NVCC:-/usr/local/cuda/bin/nvcc}")")")
 export CENOTE_LIBRARY=$LIBRARY LD_LIBRARY_PATH=$WORK:$(dirname "$LIBRARY"):${LD_LIBRARY_PATH:-}
 export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 
@@ -81,9 +84,13 @@ compile() {
 
 part_build() {
     rm -f "$WORK/build-failed"
+    if [ -z "$NVCC" ]; then
+        echo "FAILED no nvcc: put CUDA's compiler on PATH"
+        return 1
+    fi
     local sm
     sm=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n1 | tr -d .)
-    local nvcc=("$CUDA/bin/nvcc" "-arch=sm_${sm:-90}" -O2 -std=c++17 "-I$INCLUDE")
+    local nvcc=("$NVCC" "-arch=sm_${sm:-90}" -O2 -std=c++17 "-I$INCLUDE")
     # A link named libcenote.so for the linker; at run time the SONAME is looked for.
     ln -sf "$LIBRARY" "$WORK/libcenote.so"
     ln -sf "$LIBRARY" "$WORK/libcenote.so.0"
@@ -95,7 +102,7 @@ part_build() {
     compile peer_async "${nvcc[@]}" "$ROOT/benches/peers/peers.cpp" -o "$WORK/peer_async" &
     build_torch "${nvcc[@]}" &
     wait
-    key "$("$CUDA/bin/nvcc" --version | grep -o 'release [0-9.]*'), sm_${sm:-90}," \
+    key "$("$NVCC" --version | grep -o 'release [0-9.]*'), sm_${sm:-90}," \
         "$(basename "$(readlink -f "$LIBRARY")") $(stat -Lc %s "$LIBRARY") bytes"
     [ ! -e "$WORK/build-failed" ]
 }
@@ -123,20 +130,20 @@ build_torch() {
         echo "skipped: the PyTorch peer does not build (build-peer_torch.log)"
 }
 
-# The Rust test binaries that make gpu collected.
+# The Rust test binaries that make gpu collected: the conformance suite, here on the real driver.
 part_conformance() {
     local ran=0 failed=0
-    for t in "$DIST"/tests/*; do
+    for t in "$DIST"/tests/bin/*; do
         [ -f "$t" ] && [ -x "$t" ] || continue
         ran=$((ran + 1))
         echo "== $(basename "$t")"
-        CENOTE_BACKEND=cuda step 60 "$t" --test-threads=1 || failed=$((failed + 1))
+        CENOTE_TEST_CUDA=1 step 60 "$t" --test-threads=1 || failed=$((failed + 1))
     done
     if [ $ran -eq 0 ]; then
-        key "skipped: no test binaries in $DIST/tests"
+        key "skipped: no test binaries in tests/bin beside the library"
         return 0
     fi
-    key "$ran binaries, $failed failed"
+    key "$ran binaries, $failed failed, $(grep -c '^test .* ok$' "$WORK/conformance.log") tests ok"
     return $failed
 }
 
@@ -155,7 +162,8 @@ cases() {
     local program=$1 failed=0
     shift
     for c in "$@"; do
-        step 30 "$WORK/$program" --only "$c" --json "$WORK/$program-$c.json" || failed=$((failed + 1))
+        step 30 "$WORK/$program" --only "$c" --json "$WORK/$program-$c.json" ||
+            failed=$((failed + 1))
     done
     key "$# cases, $failed failed"
     return $failed
@@ -180,8 +188,8 @@ part_kernel_rate() {
 
 part_replay() {
     local data
-    data=$(first_existing "${CENOTE_TEST_DATA:-/nonexistent}/traces" "$DIST/traces" \
-        "$ROOT/../shared/data/traces" "$ROOT/tests/data")
+    data=$(first_existing "${CENOTE_TEST_DATA:-/nonexistent}/traces" "$ROOT/../shared/data/traces" \
+        "$DIST/traces" "$DIST/tests/data" "$ROOT/tests/data")
     step 125 python3 "$HERE/replay_check.py" "$COMMAND" "$data" --json "$WORK/replay.json"
 }
 
@@ -248,8 +256,8 @@ show() {
     case $part in
     perf | kernel_rate | torch_* | record | replay) grep -v '^KEY' "$log" | tail -n 90 ;;
     *)
-        grep -v '^KEY' "$log" | grep -E 'MISSED|FAILED|skipped|panicked|error|ERROR|first wrong|^c29' |
-            head -n 25
+        grep -v '^KEY' "$log" |
+            grep -E 'MISSED|FAILED|skipped|panicked|error|ERROR|first wrong|^c29' | head -n 25
         [ "$code" -ne 0 ] && grep -v '^KEY' "$log" | tail -n 12
         ;;
     esac

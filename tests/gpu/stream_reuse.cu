@@ -1,5 +1,5 @@
-// When may freed memory be handed out again? Proved with kernels that are held at a gate while other
-// streams ask for memory: a block that overlaps one still in use is a violation.
+// When may freed memory be handed out again? Proved with kernels that are held at a gate while
+// other streams ask for memory: a block that overlaps one still in use is a violation.
 //   c17  a stream destroyed while its kernel runs, its handle recycled (raw, registered)
 //   ptds per-thread default streams, of threads that live and of threads that end
 //   c16  frees on the legacy stream that nobody ever waits for
@@ -134,6 +134,7 @@ void ptds_round(cenote_pool_t pool, bool first_ends, Faults *faults, Tally &t) {
     std::atomic<void *> freed{nullptr};
     std::atomic<bool> leave{first_ends};
     std::thread first([&] {
+        cuda_must(cudaSetDevice(0), "cudaSetDevice");
         void *x = must_alloc(pool, BLOCK, handle);
         fill(x, BLOCK, uint64_t(t.rounds), cudaStreamPerThread);
         gate.hold(cudaStreamPerThread);
@@ -143,7 +144,10 @@ void ptds_round(cenote_pool_t pool, bool first_ends, Faults *faults, Tally &t) {
         while (!leave) std::this_thread::yield();
     });
     while (!freed) std::this_thread::yield();
-    std::thread second([&] { reach_for(pool, freed, BLOCK, cudaStreamPerThread, handle, t); });
+    std::thread second([&] {
+        cuda_must(cudaSetDevice(0), "cudaSetDevice");
+        reach_for(pool, freed, BLOCK, cudaStreamPerThread, handle, t);
+    });
     second.join();
     gate.open();
     leave = true;
@@ -209,8 +213,8 @@ void c18(Report &r, Faults *faults) {
     conclude(r, "c18", pool, faults, t);
 }
 
-// A copy to the host on a side stream, held at a gate, while the block is freed and its size is asked
-// for again on its own stream.
+// A copy to the host on a side stream, held at a gate, while the block is freed and its size is
+// asked for again on its own stream.
 void c20_recorded(Report &r, Faults *faults, cenote_pool_t pool, void *host) {
     Tally t;
     Gate gate;
