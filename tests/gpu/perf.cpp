@@ -16,7 +16,7 @@ struct Options {
     std::string parts = "pair,churn,threads,frag,train,grow,glibc";
     long n = 200000;
     double seconds = 1.0;
-    size_t big_gib = 48;
+    size_t big_gib = 0; // 0: 48, or half of what is free
     uint64_t seed = 0;
     bool judge = true;
     bool all_streams = true;
@@ -165,12 +165,21 @@ template <class F> static double worst_wait_us(cenote_pool_t pool, F work) {
     return worst;
 }
 
+static size_t big_gib(const Options &o) {
+    if (o.big_gib) return o.big_gib;
+    cenote_device_info_t d{};
+    d.struct_size = sizeof d;
+    cenote_must(cenote_device_info(0, &d), "cenote_device_info");
+    uint64_t bytes = d.free_bytes == UINT64_MAX ? d.total_bytes : d.free_bytes;
+    return std::min<size_t>(48, std::max<size_t>(1, bytes / 2 / GIB));
+}
+
 // Growth in 64 MiB requests, then all of it back to the driver while another thread allocates.
 static void bench_grow(Report &r, const Options &o) {
     cenote_pool_t pool = new_pool("grow");
     Cenote a{pool, true};
     auto s = a.open_stream();
-    const size_t step = size_t(64) << 20, count = o.big_gib * GIB / step;
+    const size_t step = size_t(64) << 20, gib = big_gib(o), count = gib * GIB / step;
     std::vector<void *> blocks;
     double first_gib = 0, slowest = 0;
     auto start = Clock::now();
@@ -180,7 +189,7 @@ static void bench_grow(Report &r, const Options &o) {
         slowest = std::max(slowest, ns_since(t) * 1e-6);
         if (i == 15) first_gib = ns_since(start) * 1e-6;
     }
-    std::string size = std::to_string(o.big_gib) + "GiB";
+    std::string size = std::to_string(gib) + "GiB";
     r.add("grow 1GiB by 64MiB requests", first_gib, "ms");
     r.add("grow " + size + " by 64MiB requests", ns_since(start) * 1e-6, "ms");
     r.add("grow slowest request", slowest, "ms");
@@ -195,7 +204,7 @@ static void bench_grow(Report &r, const Options &o) {
         cenote_must(cenote_pool_trim(pool, 0, &t), "cenote_pool_trim");
         ms = ns_since(begin) * 1e-6;
     });
-    judge_below(r, o, "give back " + size, ms, 250 * double(o.big_gib) / 48, "ms");
+    judge_below(r, o, "give back " + size, ms, 250 * double(gib) / 48, "ms");
     r.add("give back returned", double(t.returned_bytes) / MIB, "MiB");
     judge_below(r, o, "give back worst wait of another thread", wait, 10000, "us");
     a.sync();
