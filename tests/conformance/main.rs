@@ -4,8 +4,8 @@
 //! the rule on purpose (`flawed`): a check that nothing fails proves nothing.
 //!
 //! The CUDA part runs where a driver is found and prints why it is skipped elsewhere;
-//! `CENOTE_TEST_CUDA=1` makes a missing driver a failure. One test runs all of it again in a process
-//! that finds the fake driver (tests/fakecuda), so that it runs everywhere.
+//! `CENOTE_TEST_CUDA=1` makes a missing driver a failure. One test runs all of it again in a
+//! process that finds the fake driver (tests/fakecuda), so that it runs everywhere.
 
 mod checks;
 #[cfg(feature = "cuda")]

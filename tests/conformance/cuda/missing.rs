@@ -1,4 +1,5 @@
-//! Drivers that lack a function: each is the fake driver without one symbol, in a process of its own.
+//! Drivers that lack a function: each is the fake driver without one symbol, in a process of its
+//! own.
 
 use cenote::base::Status;
 use cenote::device::cuda::Cuda;
