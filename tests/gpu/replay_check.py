@@ -18,10 +18,12 @@ def replay(args, files, *extra) -> list:
     """Results of one call of the command, a dict a file."""
     command = [args.command, "replay", *map(str, files), "--backend", args.backend]
     command += ["--passes", "2", "--json", *extra]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    start = done.stdout.find("{")
     try:
-        return json.loads(done.stdout[start:])["files"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=45, check=False)
+        return json.loads(done.stdout[done.stdout.find("{") :])["files"]
+    except subprocess.TimeoutExpired:
+        print(f"FAILED time limit of 45 s: {' '.join(command)}")
+        return [{"name": str(f), "failed": "time limit"} for f in files]
     except ValueError:
         print(f"FAILED exit {done.returncode}: {' '.join(command)}\n{done.stderr[-600:]}")
         return [{"name": str(f), "failed": "no result"} for f in files]
@@ -53,12 +55,14 @@ def judge(results: list, azure: bool, slack: str, judged: bool) -> int:
             continue
         ratio, allowed = targets(name, r["peak_live_bytes"], azure, slack)
         first, second = calls(r, 0), calls(r, -1)
-        good = r["ratio"] <= ratio and (allowed is None or second <= allowed)
+        left = r.get("held_after_empty_cache_bytes", 0)
+        good = r["ratio"] <= ratio and (allowed is None or second <= allowed) and left == 0
         missed += judged and not good
         mark = f" (<= {ratio}) {'ok' if good else 'MISSED'}" if judged else ""
         print(f"{name:<36} live {r['peak_live_bytes'] / GIB:7.3f} GiB ratio {r['ratio']:.4f}; "
               f"{r['ns_per_op_median']:.0f} ns, p99 {r['ns_per_op_p99']:.0f}; "
-              f"calls {first}, then {second}{mark}")
+              f"calls {first}, then {second}"
+              f"{f'; {left} bytes left after empty_cache' if left else ''}{mark}")
     return missed
 
 
@@ -74,10 +78,11 @@ def main() -> int:
     azure = sorted(folder.glob("Azure*.csv"))
     traces = sorted({*folder.glob("*.trace.csv"), *folder.glob("*.cenotetrace")})
     plan = [("auto slack", traces, (), False, True),
-            ("lag 200", traces, ("--lag", "200"), False, False),
-            ("lag 2000", traces, ("--lag", "2000"), False, False),
             ("Azure", azure, ("--from", "azure"), True, True),
-            ("Azure, slack 0.01", azure, ("--from", "azure", "--slack", "0.01"), True, True)]
+            ("Azure, slack 0.01", azure, ("--from", "azure", "--slack", "0.01"), True, True),
+            # Completions that come late: no fault; the ratio is reported beside.
+            ("lag 200", traces, ("--lag", "200"), False, False),
+            ("lag 2000", traces, ("--lag", "2000"), False, False)]
     missed, everything, ran = 0, {}, 0
     for title, files, extra, is_azure, judged in plan:
         if not files:
