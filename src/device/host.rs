@@ -53,19 +53,6 @@ impl Default for HostOptions {
     }
 }
 
-impl HostOptions {
-    /// The default with the number of devices from `CENOTE_HOST_DEVICES`, which is for tests.
-    pub fn from_env() -> Result<HostOptions> {
-        let mut options = HostOptions::default();
-        if let Some(text) = std::env::var_os("CENOTE_HOST_DEVICES") {
-            let count = text.to_str().and_then(|text| text.trim().parse().ok());
-            options.device_count =
-                count.ok_or(Error::new(Status::E_VALUE, "CENOTE_HOST_DEVICES: not a number"))?;
-        }
-        Ok(options)
-    }
-}
-
 /// The host's memory as one or several devices.
 pub struct Host {
     file: OwnedFd,
@@ -212,7 +199,7 @@ impl Backend for Host {
 
     fn reserve(&self, device: u32, size_bytes: u64, align_bytes: u64) -> Result<u64> {
         self.check(device)?;
-        if size_bytes == 0 || size_bytes % PAGE_BYTES != 0 {
+        if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(illegal("host reserve: the size is not a multiple of the page"));
         }
         if align_bytes != 0 && !align_bytes.is_power_of_two() {
@@ -239,7 +226,7 @@ impl Backend for Host {
 
     fn create(&self, device: u32, size_bytes: u64) -> Result<PhysHandle> {
         self.check(device)?;
-        if size_bytes == 0 || size_bytes % PAGE_BYTES != 0 {
+        if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(illegal("host create: the size is not a multiple of the page"));
         }
         let mut state = self.state.lock();
@@ -283,7 +270,7 @@ impl Backend for Host {
     fn map(&self, device: u32, addr: u64, size_bytes: u64, handle: PhysHandle) -> Result<()> {
         self.check(device)?;
         let mut state = self.state.lock();
-        if addr % PAGE_BYTES != 0 || !state.reserved(addr, size_bytes) {
+        if !addr.is_multiple_of(PAGE_BYTES) || !state.reserved(addr, size_bytes) {
             return Err(illegal("host map: the range is not inside a reservation"));
         }
         if state.overlaps(addr, size_bytes) {

@@ -10,6 +10,8 @@
 
 use crate::base::Result;
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod delayed;
 pub mod host;
 mod meminfo;
@@ -85,7 +87,8 @@ pub struct StreamIdentity {
 /// A running stream capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureInfo {
-    /// Unique id of the capture in the process.
+    /// Unique id of the capture in the process. 0, with graph 0, for a capture that was broken and
+    /// waits for its end: nothing can be added to it.
     pub id: u64,
     /// The graph being built (CUgraph), 0 where the backend has none.
     pub graph: u64,

@@ -28,8 +28,8 @@ impl Choice {
     }
 }
 
-/// Opens the backend of a choice. A driver that is there and fails is an error, never a reason to use
-/// the host instead.
+/// Opens the backend of a choice. A driver that is there and fails is an error, never a reason to
+/// use the host instead.
 pub fn open(choice: Choice, host: HostOptions) -> Result<Box<dyn Backend>> {
     decide(choice, open_cuda, || open_host(host))
 }
@@ -58,12 +58,12 @@ fn open_host(options: HostOptions) -> Result<Box<dyn Backend>> {
     Ok(Box::new(Host::new(options)?))
 }
 
-#[cfg(any())]
+#[cfg(feature = "cuda")]
 fn open_cuda() -> Result<Box<dyn Backend>> {
     Ok(Box::new(super::cuda::Cuda::open()?))
 }
 
-#[cfg(not(any()))]
+#[cfg(not(feature = "cuda"))]
 fn open_cuda() -> Result<Box<dyn Backend>> {
     Err(Error::new(Status::E_NO_DRIVER, "this library was built without the feature \"cuda\""))
 }

@@ -223,7 +223,7 @@ impl Vtable {
     }
 
     fn check_size(&self, size_bytes: u64, what: &'static str) -> Result<()> {
-        if size_bytes != 0 && size_bytes % self.table.page_bytes == 0 {
+        if size_bytes != 0 && size_bytes.is_multiple_of(self.table.page_bytes) {
             return Ok(());
         }
         Err(Error::new(Status::E_DRIVER, what))
@@ -321,7 +321,7 @@ impl Backend for Vtable {
         let align = align_bytes.max(self.table.page_bytes);
         let mut addr = 0;
         call!(self, Status::E_ADDRESS_SPACE, reserve(device, size_bytes, align, &mut addr))?;
-        if addr == 0 || addr % align != 0 || addr.checked_add(size_bytes).is_none() {
+        if addr == 0 || !addr.is_multiple_of(align) || addr.checked_add(size_bytes).is_none() {
             // Only the first error is of use.
             let _ = call!(self, Status::E_DRIVER, unreserve(device, addr, size_bytes));
             let what = "vtable reserve: the address is 0, misaligned or too high";

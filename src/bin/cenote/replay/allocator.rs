@@ -13,13 +13,13 @@ pub trait Allocator {
     fn free(&mut self, address: u64, stream: u16) -> Result<(), Refused>;
     /// One operation has passed: time for a device that lags behind.
     fn tick(&mut self);
-    /// Wait until everything queued so far is done.
+    /// Let the device catch up with what was queued so far.
     fn settle(&mut self) -> Result<(), Refused>;
     /// Current figures.
     fn stats(&mut self) -> Result<Stats, Refused>;
     /// Set the peaks to the current values.
     fn reset_peaks(&mut self) -> Result<(), Refused>;
-    /// Give every idle byte back.
+    /// Give every idle byte back, as soon as the device is done with it.
     fn empty_cache(&mut self) -> Result<(), Refused>;
     /// Whether the CPU may touch the blocks.
     fn host_visible(&self) -> bool;

@@ -83,14 +83,9 @@ impl Allocator for CApi {
     }
 
     fn settle(&mut self) -> Result<(), Refused> {
-        // What was freed last is known to be finished only after as many operations as the lag.
+        // The device catches up with what has been queued, as at the end of a program's step.
         (0..=self.lag_ops).for_each(|_| self.tick());
-        let start = Instant::now();
-        while self.pool_stats()?.pending_bytes != 0 && start.elapsed() < SETTLE_LIMIT {
-            answer(cenote_poll())?;
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        Ok(())
+        answer(cenote_poll())
     }
 
     fn stats(&mut self) -> Result<Stats, Refused> {
@@ -116,8 +111,21 @@ impl Allocator for CApi {
     }
 
     fn empty_cache(&mut self) -> Result<(), Refused> {
-        // SAFETY: a NULL result is allowed.
-        answer(unsafe { cenote_empty_cache(self.device, std::ptr::null_mut()) })
+        let start = Instant::now();
+        loop {
+            // SAFETY: the struct is plain integers, for which zero bytes are a value.
+            let mut result: cenote_trim_result = unsafe { std::mem::zeroed() };
+            result.struct_size = size_of::<cenote_trim_result>() as u32;
+            // SAFETY: struct_size says how much may be written.
+            answer(unsafe { cenote_empty_cache(self.device, &mut result) })?;
+            if result.pending_bytes == 0 || start.elapsed() >= SETTLE_LIMIT {
+                return Ok(());
+            }
+            // Frees that were still open got their event in that call; it completes as many
+            // operations later as the lag says.
+            self.settle()?;
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     fn host_visible(&self) -> bool {
