@@ -58,7 +58,7 @@ impl Pool {
         heap.free(region, addr, index, expected)?;
         if heap.asynchronous && stream.capture.is_none() {
             let held = heap.counters.held_bytes;
-            if heap.streams.wants_close(index, held) && !self.captures.runs_on(stream.key) {
+            if heap.streams.wants_close(index, held) && !self.captures.runs_on(stream.raw) {
                 // Without the event the frees stay open: later calls close them.
                 let _ = self.close_own(&mut heap, index, stream.raw);
                 self.poll_events(&mut heap)?;
@@ -132,7 +132,7 @@ impl Pool {
     pub fn retire(&self, stream: &StreamRef) {
         let mut heap = self.heap.lock();
         if let Some(index) = heap.streams.find(stream.key) {
-            if !self.captures.runs_on(stream.key) {
+            if !self.captures.runs_on(stream.raw) {
                 let _ = self.close_own(&mut heap, index, stream.raw);
             }
             heap.streams.retire(stream.key);

@@ -124,6 +124,9 @@ impl Pool {
 
     /// Destroy the pool: refused with live blocks, unless `force`.
     pub fn destroy(&self, force: bool) -> Result<()> {
+        if let Some(e) = self.backend.sticky().filter(|_| !force) {
+            return Err(e);
+        }
         {
             let heap = self.heap.lock();
             let live = heap.counters.live_blocks;
