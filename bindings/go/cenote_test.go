@@ -164,7 +164,8 @@ func TestFailures(t *testing.T) {
 	_, err = pool.AllocWith(100, 0, 0x8000, cenote.DefaultStream)
 	want(t, err, cenote.ErrFlags)
 	local := 0
-	want(t, cenote.Free(uintptr(unsafe.Pointer(&local)), cenote.DefaultStream), cenote.ErrForeignPointer)
+	ours := uintptr(unsafe.Pointer(&local))
+	want(t, cenote.Free(ours, cenote.DefaultStream), cenote.ErrForeignPointer)
 	block := alloc(t, pool, 1000)
 	want(t, cenote.Free(block.Addr()+512, cenote.DefaultStream), cenote.ErrInteriorPointer)
 	addr, err := block.Release()

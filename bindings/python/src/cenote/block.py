@@ -75,18 +75,15 @@ class _Cell(ctypes.c_void_p):
 
 
 # Cells of blocks that are gone, used again: making one costs as much as the allocation.
-_CELLS: List[_Cell] = []
+CELLS: List[_Cell] = []
 _CELLS_MAX = 1024
 
 
-def take_cell() -> _Cell:
-    """A cell for one allocation."""
-    try:
-        return _CELLS.pop()
-    except IndexError:
-        cell = _Cell()
-        cell.reference = ctypes.byref(cell)
-        return cell
+def new_cell() -> _Cell:
+    """A cell where CELLS has none."""
+    cell = _Cell()
+    cell.reference = ctypes.byref(cell)
+    return cell
 
 
 class Block:
@@ -106,7 +103,7 @@ class Block:
     def adopt(cls, ptr: int, size: int, stream: Any = None) -> "Block":
         """Own a block that another part of the program, or another language, allocated."""
         block = cls.__new__(cls)
-        block._cell = take_cell()
+        block._cell = new_cell()
         block._cell.value = ptr
         block._size, block._pool, block._stream = size, None, stream
         block._argument = argument_of(stream)
@@ -180,8 +177,8 @@ class Block:
         if status:
             self._cell = cell
             raise failure(status)
-        if len(_CELLS) < _CELLS_MAX:
-            _CELLS.append(cell)
+        if len(CELLS) < _CELLS_MAX:
+            CELLS.append(cell)
 
     def close(self) -> None:
         """free(), by the name that contextlib.closing expects."""
