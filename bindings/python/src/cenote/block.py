@@ -72,6 +72,7 @@ class _Cell(ctypes.c_void_p):
     """Where the library writes an address. `reference` is its ready-made by-reference argument."""
 
     __slots__ = ("reference",)
+    reference: Any
 
 
 # Cells of blocks that are gone, used again: making one costs as much as the allocation.
@@ -95,6 +96,11 @@ class Block:
 
     # The cell is None once the block is freed or given away.
     __slots__ = ("_cell", "_size", "_pool", "_stream", "_argument", "__weakref__")
+    _cell: Optional[_Cell]
+    _size: int
+    _pool: Any
+    _stream: Any
+    _argument: Any
 
     def __init__(self) -> None:
         raise TypeError("a block is made by Pool.alloc or Block.adopt")
@@ -103,8 +109,9 @@ class Block:
     def adopt(cls, ptr: int, size: int, stream: Any = None) -> "Block":
         """Own a block that another part of the program, or another language, allocated."""
         block = cls.__new__(cls)
-        block._cell = new_cell()
-        block._cell.value = ptr
+        cell = new_cell()
+        cell.value = ptr
+        block._cell = cell
         block._size, block._pool, block._stream = size, None, stream
         block._argument = argument_of(stream)
         return block
