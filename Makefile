@@ -41,7 +41,8 @@ gpu: setup ## collect under dist/gpu what a GPU machine needs, without Rust ther
 	@scripts/gpu.sh
 
 bless: ## rewrite the generated files and show what changed
-	CENOTE_BLESS=1 cargo test --quiet --test gates abi::header_and_json -- --nocapture
+	CENOTE_BLESS=1 cargo test --quiet --test gates -- --nocapture --test-threads 1 \
+	    abi::header_and_json the_table_of_options
 
 install: lib ## libraries, headers, CMake package and pkg-config file into PREFIX
 	cmake --log-level=WARNING -S bindings/cpp -B build/install -DCMAKE_BUILD_TYPE=Release \

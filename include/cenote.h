@@ -140,6 +140,8 @@
 #define CENOTE_E_NO_DEVICE 3007
 /** The driver is shutting down. */
 #define CENOTE_E_DRIVER_EXIT 3008
+/** The cenote library is not installed or cannot be opened. */
+#define CENOTE_E_NO_LIBRARY 3009
 /** Cenote was shut down in this process. */
 #define CENOTE_E_SHUTDOWN 4001
 /** Cenote was used before a fork; the child cannot use it. */
@@ -580,8 +582,8 @@ const char *cenote_version(void);
 
 /**
  * Set an option by name, for example ("limit", "8GiB"); the options are those of
- * cenote_option_at, and each can also be given by an environment variable CENOTE_<NAME>, which
- * this call overrides.
+ * cenote_option_at. Each can also be given by an environment variable, CENOTE_ and its name in
+ * capitals, which this call overrides.
  * Units: sizes as "8GiB", "500MB" (decimal), "50%" or an integer of bytes.
  * Ownership: both texts are copied. Threads: any. Blocking: never; calls no driver function.
  * Errors: CENOTE_E_NULL; CENOTE_E_OPTION for an unknown name; CENOTE_E_VALUE for a text that

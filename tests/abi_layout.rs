@@ -1,6 +1,6 @@
 //! Layout of the real types against include/cenote.abi.json. Generated: `make bless`.
 
-use cenote::ffi::*;
+use cenote::ffi::types::*;
 use std::mem::{align_of, offset_of, size_of};
 
 type Row = (&'static str, &'static str, usize);

@@ -1,6 +1,8 @@
 //! The Rust example of README.md.
 
-use cenote::ffi::{cenote_alloc, cenote_configure, cenote_free, CENOTE_DEFAULT_POOL};
+use cenote::ffi::block::{cenote_alloc, cenote_free};
+use cenote::ffi::runtime::cenote_configure;
+use cenote::ffi::types::CENOTE_DEFAULT_POOL;
 
 #[test]
 fn the_example_of_the_readme_works() {

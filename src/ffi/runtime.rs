@@ -19,8 +19,8 @@ pub extern "C" fn cenote_version() -> *const c_char {
 }
 
 /// Set an option by name, for example ("limit", "8GiB"); the options are those of
-/// cenote_option_at, and each can also be given by an environment variable CENOTE_<NAME>, which
-/// this call overrides.
+/// cenote_option_at. Each can also be given by an environment variable, CENOTE_ and its name in
+/// capitals, which this call overrides.
 /// Units: sizes as "8GiB", "500MB" (decimal), "50%" or an integer of bytes.
 /// Ownership: both texts are copied. Threads: any. Blocking: never; calls no driver function.
 /// Errors: CENOTE_E_NULL; CENOTE_E_OPTION for an unknown name; CENOTE_E_VALUE for a text that

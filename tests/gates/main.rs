@@ -9,6 +9,7 @@ mod cc;
 mod docs;
 mod exports;
 mod header;
+mod options;
 mod programs;
 mod repo;
 mod staticlib;

@@ -265,7 +265,7 @@ fn only_the_first_generation_may_be_broken_before_a_release() {
 fn layout_test(abi: &Abi) -> String {
     let mut out = String::from(
         "//! Layout of the real types against include/cenote.abi.json. Generated: `make bless`.\n\n\
-         use cenote::ffi::*;\n\
+         use cenote::ffi::types::*;\n\
          use std::mem::{align_of, offset_of, size_of};\n\n\
          type Row = (&'static str, &'static str, usize);\n\n\
          #[rustfmt::skip]\n",
