@@ -1,8 +1,8 @@
 //! The streams that a trace's operations are replayed on.
 //!
 //! A trace names streams by the handles of the program that was recorded. The default stream stays
-//! the default stream; every other becomes a stream of this process: under CUDA a real one, on other
-//! backends a value, for there a stream is only a name.
+//! the default stream; every other becomes a stream of this process: under CUDA a real one, on
+//! other backends a value, for there a stream is only a name.
 
 use cenote::ffi::types::{cenote_runtime_info_t, CENOTE_BACKEND_CUDA};
 use std::ffi::{c_void, CStr};
@@ -60,13 +60,19 @@ impl Drop for Streams {
 /// Results are numbers: a newer driver may answer with one that no list here knows.
 type Code = i32;
 
+type DeviceGet = unsafe extern "C" fn(*mut i32, i32) -> Code;
+type ContextRetain = unsafe extern "C" fn(*mut *mut c_void, i32) -> Code;
+type ContextSet = unsafe extern "C" fn(*mut c_void) -> Code;
+type StreamCreate = unsafe extern "C" fn(*mut *mut c_void, u32) -> Code;
+type StreamDestroy = unsafe extern "C" fn(*mut c_void) -> Code;
+
 /// The driver that the backend has loaded: the few functions that make a stream.
 struct Driver {
-    device_get: unsafe extern "C" fn(*mut i32, i32) -> Code,
-    context_retain: unsafe extern "C" fn(*mut *mut c_void, i32) -> Code,
-    context_set: unsafe extern "C" fn(*mut c_void) -> Code,
-    stream_create: unsafe extern "C" fn(*mut *mut c_void, u32) -> Code,
-    stream_destroy: unsafe extern "C" fn(*mut c_void) -> Code,
+    device_get: DeviceGet,
+    context_retain: ContextRetain,
+    context_set: ContextSet,
+    stream_create: StreamCreate,
+    stream_destroy: StreamDestroy,
 }
 
 const STREAM_NON_BLOCKING: u32 = 1;
@@ -79,27 +85,15 @@ impl Driver {
         if library.is_null() {
             return Err("the CUDA backend runs, but libcuda.so.1 is not loaded".into());
         }
-        // SAFETY: each name is that of the driver's function with the signature of its field, as
-        // the CUDA driver API documents it; the library stays loaded, for the backend uses it.
+        // SAFETY: each name is that of the driver's function with the signature of its type, as the
+        // CUDA driver API documents it; the library stays loaded, for the backend uses it.
         unsafe {
             Ok(Driver {
-                device_get: std::mem::transmute::<*mut c_void, _>(find(library, c"cuDeviceGet")?),
-                context_retain: std::mem::transmute::<*mut c_void, _>(find(
-                    library,
-                    c"cuDevicePrimaryCtxRetain",
-                )?),
-                context_set: std::mem::transmute::<*mut c_void, _>(find(
-                    library,
-                    c"cuCtxSetCurrent",
-                )?),
-                stream_create: std::mem::transmute::<*mut c_void, _>(find(
-                    library,
-                    c"cuStreamCreate",
-                )?),
-                stream_destroy: std::mem::transmute::<*mut c_void, _>(find(
-                    library,
-                    c"cuStreamDestroy_v2",
-                )?),
+                device_get: find::<DeviceGet>(library, c"cuDeviceGet")?,
+                context_retain: find::<ContextRetain>(library, c"cuDevicePrimaryCtxRetain")?,
+                context_set: find::<ContextSet>(library, c"cuCtxSetCurrent")?,
+                stream_create: find::<StreamCreate>(library, c"cuStreamCreate")?,
+                stream_destroy: find::<StreamDestroy>(library, c"cuStreamDestroy_v2")?,
             })
         }
     }
@@ -127,14 +121,16 @@ impl Driver {
 }
 
 /// # Safety
-/// `library` is open.
-unsafe fn find(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+/// `library` is open, and `F` is the type of a pointer to the function of this name.
+unsafe fn find<F: Copy>(library: *mut c_void, name: &CStr) -> Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the name is NUL-terminated; the caller vouches for the library.
     let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
     if symbol.is_null() {
         return Err(format!("the CUDA driver has no {}", name.to_string_lossy()));
     }
-    Ok(symbol)
+    // SAFETY: the caller vouches for the type; its size is that of a pointer.
+    Ok(unsafe { std::mem::transmute_copy(&symbol) })
 }
 
 fn check(what: &str, code: Code) -> Result<(), String> {
