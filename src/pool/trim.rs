@@ -164,10 +164,11 @@ impl Pool {
             let _ = self.backend.release(device, phys, bytes);
         }
         self.ledger.give(heap.counters.held_bytes);
-        heap.counters = crate::heap::Counters::default();
         heap.streams.clear_events(device, self.backend);
         drop(heap);
         self.unreserve();
+        // The pool's record is leaked, its metadata is not.
+        *self.heap.lock() = Heap::new(self.page_bytes, self.asynchronous);
         Ok(())
     }
 }
