@@ -140,6 +140,8 @@
 #define CENOTE_E_NO_DEVICE 3007
 /** The driver is shutting down. */
 #define CENOTE_E_DRIVER_EXIT 3008
+/** The cenote library is not installed or cannot be opened. */
+#define CENOTE_E_NO_LIBRARY 3009
 /** Cenote was shut down in this process. */
 #define CENOTE_E_SHUTDOWN 4001
 /** Cenote was used before a fork; the child cannot use it. */

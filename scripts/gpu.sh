@@ -20,6 +20,15 @@ cp -r tests/data "$out/tests/" 2>/dev/null || say "gpu: no recorded traces yet"
 for part in bindings/python/src bindings/torch scripts/record benches/peers; do
     [ -d "$part" ] && mkdir -p "$out/$(dirname "$part")" && cp -r "$part" "$out/$part"
 done
+# The conformance suite, to be run on the real driver.
+conformance=$(cargo test --no-run --test conformance --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*conformance[^"]*\)".*/\1/p' | tail -n 1)
+if [ -n "$conformance" ]; then
+    mkdir -p "$out/tests/bin"
+    "${STRIP:-strip}" -o "$out/tests/bin/conformance" "$conformance"
+else
+    say "gpu: the conformance suite does not build and stays behind"
+fi
 find "$out" \( -name __pycache__ -o -name '*.pyc' \) -prune -exec rm -rf {} +
 if find "$out" -name 'libcuda*' -o -name '*fakecuda*' | grep -q .; then
     say "gpu: the fake driver must not travel" >&2

@@ -40,7 +40,7 @@ not_here() {
         say "skipped: tests/gpu (no NVIDIA GPU here; make gpu collects what a GPU machine needs)"
         say "skipped: BERT-large under PyTorch (no NVIDIA GPU here)"
     else
-        say "skipped: tests/gpu and BERT-large (make gpu, then dist/gpu/run.sh)"
+        say "skipped: tests/gpu and BERT-large (make gpu, then dist/gpu/tests/gpu/run.sh)"
     fi
     if [ "$(nproc)" -lt 16 ]; then
         say "skipped: figures with 16 threads (this machine has $(nproc) processors)"

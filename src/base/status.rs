@@ -61,6 +61,7 @@ statuses! {
     E_NOT_SUPPORTED = 3006, "the device or the backend cannot do this";
     E_NO_DEVICE = 3007, "the driver reports no device";
     E_DRIVER_EXIT = 3008, "the driver is shutting down";
+    E_NO_LIBRARY = 3009, "the cenote library is not installed or cannot be opened";
     E_SHUTDOWN = 4001, "cenote was shut down in this process";
     E_FORKED = 4002, "cenote was used before a fork; the child cannot use it";
     E_SECOND_COPY = 4003, "another copy of cenote already serves this process";

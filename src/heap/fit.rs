@@ -8,37 +8,42 @@ use crate::space::{Kind, Tag};
 
 /// Candidates looked at before a request counts as a miss. Each is O(log n), so a miss never scans.
 const TRIES: usize = 24;
+/// Aliases found in use elsewhere before a request counts as a miss. Each is marked, and not met again
+/// until its handle was idle, so the cost is spread over those changes.
+const FLIPS: usize = 512;
 
 impl Heap {
     /// A live range of `size` bytes from ready memory that `stream` may use; 0 if there is none.
     pub fn take_ready(&mut self, region: u16, stream: u32, size: u64, align: u64) -> Id {
         let mut from = 0;
         let mut want = size;
-        for attempt in 0..TRIES {
-            if attempt == 6 {
+        let (mut tries, mut flips) = (0, 0);
+        while tries < TRIES && flips < FLIPS {
+            if tries == 6 {
                 // Many misfits: ask for enough room to fit at any offset.
                 want = size + self.page_bytes().max(align);
             }
             let id = self.lowest(region, stream, from, want);
             if id == 0 {
-                if want > size {
-                    return 0;
-                }
-                // All that is long enough is above; nothing fits.
                 return 0;
             }
             let range = self.ranges[id];
             let start = self.regions[region as usize].fit(range.addr, size, align);
             if start + size > range.addr + range.size {
                 from = range.addr + 1;
+                tries += 1;
                 continue;
             }
             match self.acquire_span(region, start, size, stream) {
                 Ok(()) => return self.carve(id, start, size),
                 Err((alias, Conflict::Elsewhere)) => {
                     self.flip_alias(alias, id, Kind::Blocked);
+                    flips += 1;
                 }
-                Err((_, Conflict::Unfinished)) => from = range.addr + 1,
+                Err((_, Conflict::Unfinished)) => {
+                    from = range.addr + 1;
+                    tries += 1;
+                }
             }
         }
         0

@@ -9,11 +9,17 @@
 //! New memory is created while held bytes stay within the slack; beyond it idle handles are mapped
 //! here as well (taken over). Slack is soft: without a fitting idle handle, memory is created.
 
+use super::reclaim::Unmap;
 use super::Heap;
 use crate::device::PhysHandle;
 use crate::space::handles::{AliasId, HandleId, HANDLE_PAGES_MAX};
 use crate::space::ranges::Id;
 use crate::space::{Kind, Tag};
+
+/// Most places of one handle.
+const ALIASES_A_HANDLE: usize = 16;
+/// Places that all handles may have beyond one each: a process has 65,530 mappings of host memory.
+const SPARE_ALIASES_MAX: usize = 12_000;
 
 /// One handle to be mapped.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +34,8 @@ pub struct Step {
     pub bytes: u64,
     /// The driver's handle if it exists already; none: create it.
     pub phys: Option<PhysHandle>,
+    /// A place that the handle gives up for the new one.
+    pub unmap: Option<Unmap>,
 }
 
 /// Driver calls for one block; the records are marked busy until `commit` or `rollback`.
@@ -168,7 +176,7 @@ impl Heap {
             let pages = inner.min(cap);
             let bytes = (pages as u64) << self.page_shift;
             let within = created + bytes <= rule.within_slack;
-            let mut taken = 0;
+            let (mut taken, mut surplus) = (0, None);
             if !within && rule.takeover {
                 taken = self.idle_handle(region, need, gap_pages - (page - from), stream);
             }
@@ -181,10 +189,12 @@ impl Heap {
                 created += bytes;
             } else {
                 self.handles.unlist(taken);
+                surplus = self.surplus_place(taken);
                 tail_tag =
                     self.handles[taken].tags.iter().copied().max_by_key(|t| t.epoch).or(tail_tag);
             }
-            steps.push(self.step(region, taken, page));
+            let step = self.step(region, taken, page);
+            steps.push(Step { unmap: surplus, ..step });
             page += self.handles[taken].pages as usize;
         }
         Some((steps, tail_tag))
@@ -217,11 +227,23 @@ impl Heap {
             addr: self.regions[region as usize].page_addr(page),
             bytes: (pages as u64) << self.page_shift,
             phys: (!fresh).then_some(h.phys),
+            unmap: None,
         }
     }
 
+    /// The oldest place of an idle handle, if it has too many or all have; nothing may use it any more.
+    fn surplus_place(&mut self, id: HandleId) -> Option<Unmap> {
+        let many = self.handles.alias_count >= self.handles.count() + SPARE_ALIASES_MAX;
+        let handle = &self.handles[id];
+        if !handle.tags.is_empty() || !(many || handle.aliases.len() >= ALIASES_A_HANDLE) {
+            return None;
+        }
+        let (alias, bytes) = (handle.aliases[0], u64::from(handle.pages) << self.page_shift);
+        Some(self.close_place(alias, bytes))
+    }
+
     /// An idle handle that fits: the largest of at most `need` pages, else the smallest larger one that
-    /// still lies in the gap. Among equals the one idle longest; each list is tried a few steps deep.
+    /// still lies in the gap. Among equals the one idle longest, one with a single place before others; each list is tried a few steps deep.
     fn idle_handle(&mut self, region: u16, need: usize, gap_pages: usize, stream: u32) -> HandleId {
         // A graph is launched on any stream later: its memory must be finished for all.
         let any_stream = self.regions[region as usize].graph != 0;
@@ -253,6 +275,9 @@ impl Heap {
     }
 
     fn unstep(&mut self, region: u16, step: &Step) {
+        if let Some(place) = step.unmap {
+            self.free_range(place.range, None);
+        }
         let page = self.handles.alias(step.alias).page as usize;
         let pages = self.handles[step.handle].pages as usize;
         self.regions[region as usize].pages[page..page + pages].fill(0);
@@ -320,6 +345,9 @@ impl Heap {
     pub fn commit(&mut self, plan: &Plan) {
         for step in &plan.steps {
             self.handles[step.handle].busy = false;
+            if let Some(place) = &step.unmap {
+                self.unmapped(place);
+            }
             if step.phys.is_some() {
                 self.counters.takeovers += 1;
             }

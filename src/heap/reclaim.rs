@@ -1,4 +1,4 @@
-//! Giving idle handles back, and dropping aliases that are one too many.
+//! Giving idle handles back, with all their places.
 
 use super::Heap;
 use crate::device::PhysHandle;
@@ -13,8 +13,8 @@ pub struct Unmap {
     pub addr: u64,
     /// Bytes.
     pub bytes: u64,
-    alias: AliasId,
-    range: Id,
+    pub(super) alias: AliasId,
+    pub(super) range: Id,
 }
 
 /// A handle to give back: unmap every place, then release.
@@ -63,7 +63,7 @@ impl Heap {
         Return { phys: self.handles[id].phys, bytes, unmaps, handle: id }
     }
 
-    fn close_place(&mut self, alias: AliasId, bytes: u64) -> Unmap {
+    pub(super) fn close_place(&mut self, alias: AliasId, bytes: u64) -> Unmap {
         let (region, page, blocked) = {
             let a = self.handles.alias(alias);
             (a.region, a.page as usize, a.blocked)
@@ -99,7 +99,7 @@ impl Heap {
         self.handles.drop_handle(item.handle);
     }
 
-    fn unmapped(&mut self, place: &Unmap) {
+    pub(super) fn unmapped(&mut self, place: &Unmap) {
         let (region, page, handle) = {
             let a = self.handles.alias(place.alias);
             (a.region as usize, a.page as usize, a.handle)
@@ -108,38 +108,5 @@ impl Heap {
         self.regions[region].pages[page..page + pages].fill(0);
         self.handles.drop_alias(place.alias);
         self.unmap_range(place.range);
-    }
-
-    /// Places that idle, finished handles can do without, oldest first; marked busy. Used when the number
-    /// of mappings passes its bound.
-    pub fn pick_spare_aliases(&mut self, count: usize) -> Vec<(HandleId, Unmap)> {
-        let mut picked = Vec::new();
-        for pages in 1..=HANDLE_PAGES_MAX {
-            let mut id = self.handles.oldest(pages);
-            while id != 0 && picked.len() < count {
-                let next = self.handles.younger(id);
-                let streams = &self.streams;
-                if self.handles[id].aliases.len() > 1
-                    && self.handles.finished(id, |t| streams.done(t))
-                {
-                    self.handles.unlist(id);
-                    self.handles[id].busy = true;
-                    let bytes = u64::from(self.handles[id].pages) << self.page_shift;
-                    let alias = self.handles[id].aliases[0];
-                    picked.push((id, self.close_place(alias, bytes)));
-                }
-                id = next;
-            }
-        }
-        picked
-    }
-
-    /// The driver unmapped spare places.
-    pub fn spare_unmapped(&mut self, items: &[(HandleId, Unmap)]) {
-        for (handle, place) in items {
-            self.unmapped(place);
-            self.handles[*handle].busy = false;
-            self.handles.list(*handle);
-        }
     }
 }

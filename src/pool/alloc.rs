@@ -20,9 +20,6 @@ pub const NO_CROSS_STREAM: u32 = 4;
 
 /// Longest wait for unfinished frees before a request fails.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Aliases of a pool above which idle handles lose spare ones.
-const ALIASES_MAX: usize = 24_000;
-
 /// A request, checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -232,7 +229,6 @@ impl Pool {
                 }
                 heap.commit(&plan);
                 let addr = heap.hand_out(plan.block, job.stream, job.route, job.request.size);
-                self.bound_aliases(heap);
                 Ok(addr)
             }
             Err(e) => {
@@ -290,22 +286,6 @@ impl Pool {
 
     fn free_bytes(&self) -> u64 {
         self.backend.mem_info(self.desc.device).map_or(0, |m| m.free_bytes)
-    }
-
-    /// Keep the number of mappings bounded.
-    fn bound_aliases(&self, heap: &mut MutexGuard<'_, Heap>) {
-        if heap.handles.alias_count < ALIASES_MAX {
-            return;
-        }
-        let spare = heap.pick_spare_aliases(64);
-        let places: Vec<_> =
-            spare.iter().map(|(handle, place)| (heap.handles[*handle].phys, *place)).collect();
-        MutexGuard::unlocked(heap, || {
-            for (phys, place) in &places {
-                self.unmap_place(place, *phys);
-            }
-        });
-        heap.spare_unmapped(&spare);
     }
 
     /// Close the open epoch of the stream of the present call.

@@ -56,6 +56,12 @@ impl Pool {
                 }
             }
         }
+        // Last, because it cannot be undone: nothing fails after it.
+        for (step, &handle) in steps.iter().zip(&handles) {
+            if let Some(place) = &step.unmap {
+                self.unmap_place(place, handle);
+            }
+        }
         Ok(handles)
     }
 

@@ -146,6 +146,11 @@ impl Handles {
         id
     }
 
+    /// Number of handles.
+    pub fn count(&self) -> usize {
+        self.handles.len() - 1 - self.unused.len()
+    }
+
     /// Forget a handle that has no alias left.
     pub fn drop_handle(&mut self, id: HandleId) {
         debug_assert!(!self[id].listed && self[id].aliases.is_empty());

@@ -1,0 +1,5 @@
+//go:build !cenote_link
+
+package cenote_test
+
+const linked = false

@@ -1,0 +1,3 @@
+module cenote
+
+go 1.24
