@@ -20,14 +20,15 @@ cargo_tests() {
     CENOTE_SO=$so CENOTE_A=$archive cargo test --features cli -- --show-output
 }
 
-# The real cuda backend on a driver that is fake: found by the name of the real one, in a folder
-# that only these processes look into.
+# The conformance suite over the real cuda backend on a driver that is fake: found by the name of the
+# real one, in a folder that only this process looks into. A missing driver is a failure here.
 fake_driver_tests() {
     local path="$PWD/target/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     cargo build --features cli --example fakecuda &&
         mkdir -p target/fakecuda &&
         cp target/debug/examples/libfakecuda.so target/fakecuda/libcuda.so.1 &&
-        LD_LIBRARY_PATH=$path CENOTE_BACKEND=cuda cargo test --features cli --test fake -- --show-output
+        LD_LIBRARY_PATH=$path CENOTE_TEST_CUDA=1 \
+            cargo test --features cli --test conformance cuda_device -- --show-output
 }
 
 binding_tests() {

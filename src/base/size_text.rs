@@ -52,7 +52,7 @@ pub fn parse_size(text: &str) -> Option<Size> {
     }
     let bytes = number.parse::<u64>().ok()?.checked_mul(scale)?;
     // "8" could be meant as gigabytes or as a percentage.
-    (unit != "" || bytes == 0 || bytes >= 1024).then_some(Size::Bytes(bytes))
+    (!unit.is_empty() || bytes == 0 || bytes >= 1024).then_some(Size::Bytes(bytes))
 }
 
 /// Read a share of 1 as parts per million: "0.01", "1%", "auto" is none.

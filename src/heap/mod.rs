@@ -274,7 +274,7 @@ impl Heap {
     fn why_absent(&self, region: u16, addr: u64) -> Error {
         let region = &self.regions[region as usize];
         let mapped = region.pages[region.page_of(addr)] != 0;
-        if mapped && addr % crate::base::units::GRAIN == 0 {
+        if mapped && addr.is_multiple_of(crate::base::units::GRAIN) {
             Error::new(Status::E_DOUBLE_FREE, "address")
         } else {
             Error::new(Status::E_FOREIGN_POINTER, "address")

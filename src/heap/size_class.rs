@@ -59,7 +59,7 @@ const _: () = assert!(SIZES[CLASSES - 1] == SLAB_MAX);
 #[inline]
 pub const fn class_of(size: u64) -> usize {
     if size <= 4096 {
-        return ((size + GRAIN - 1) / GRAIN) as usize - 1;
+        return size.div_ceil(GRAIN) as usize - 1;
     }
     let octave = 63 - (size - 1).leading_zeros() as usize - 12;
     let step = (size - 1 - (4096 << octave)) >> (9 + octave);
