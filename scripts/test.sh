@@ -20,8 +20,8 @@ cargo_tests() {
     CENOTE_SO=$so CENOTE_A=$archive cargo test --features cli -- --show-output
 }
 
-# The conformance suite over the real cuda backend on a driver that is fake: found by the name of the
-# real one, in a folder that only this process looks into. A missing driver is a failure here.
+# The conformance suite over the real cuda backend on a driver that is fake: found by the name of
+# the real one, in a folder that only this process looks into. No driver is a failure here.
 fake_driver_tests() {
     local path="$PWD/target/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     cargo build --features cli --example fakecuda &&
