@@ -4,9 +4,9 @@
     python3 bindings/generate.py            write them
     python3 bindings/generate.py --check    fail if one differs from what would be written
 
-The C ABI is described once, in src/ffi; the JSON is made from it, and these tables from the JSON, so
-that no number, name or layout is typed twice. Nothing is skipped: a type that this script does not
-know is an error.
+The C ABI is described once, in src/ffi; the JSON is made from it, and these tables from the JSON,
+so that no number, name or layout is typed twice. Nothing is skipped: a type that this script does
+not know is an error.
 """
 
 import argparse
@@ -95,7 +95,8 @@ def python_names(abi):
 
 def python_table(abi):
     """The module _abi.py: constants with explicit values, structs, prototypes."""
-    lines = [f'"""The C ABI for ctypes, {NOTE}: do not edit."""', "", "from ctypes import (", "    CDLL,"]
+    lines = ['"""The C ABI for ctypes.', "", f"Code {NOTE}: do not edit.", '"""', ""]
+    lines += ["from ctypes import (", "    CDLL,"]
     lines += [f"    {name}," for name in python_names(abi)]
     lines += [")", "", f"SONAME = \"libcenote.so.{abi.version - 1}\"", ""]
     lines += [f"{c['name']} = {c['value']}" for c in abi.constants]
@@ -109,7 +110,8 @@ def python_table(abi):
     lines += ["}", "", ""]
     for struct in abi.structs:
         lines += python_struct(abi, struct)
-    lines += ["# Size, and offset of each field, of every struct as the library has it.", "LAYOUTS = {"]
+    lines += ["# Size, and offset of each field, of every struct as the library has it."]
+    lines += ["LAYOUTS = {"]
     for struct in abi.structs:
         lines.append(f"    {struct['name']}: ({struct['size']}, {{")
         lines += [f"        \"{f['name']}\": {f['offset']}," for f in struct["fields"]]
@@ -162,10 +164,12 @@ def go_table(abi):
     failures = [status for status in abi.statuses if status["number"] != 0]
     lines += aligned([(f"Err{go_name(s['name'])}", "Status", s["number"]) for s in failures])
     lines += [")", "", *go_constants(abi), "var statusTexts = map[Status][2]string{"]
-    width = max(len(str(s["number"])) for s in abi.statuses) + 1
     for status in abi.statuses:
-        key = f"{status['number']}:".ljust(width)
-        lines.append(f"\t{key} {{\"{status['name']}\", {json.dumps(status['text'])}}},")
+        key = f"{status['number']}:"
+        lines.append(f"\t{key} {{")
+        lines.append(f"\t\t\"{status['name']}\",")
+        lines.append(f"\t\t{json.dumps(status['text'])},")
+        lines.append("\t},")
     return "\n".join(lines + ["}"]) + "\n"
 
 
@@ -193,8 +197,9 @@ def main():
         if not options.check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+    verdict = "differs from the ABI: run bindings/generate.py" if options.check else "written"
     for path in stale:
-        print(f"{path}: {'differs from the ABI: run bindings/generate.py' if options.check else 'written'}")
+        print(f"{path}: {verdict}")
     return 1 if stale and options.check else 0
 
 

@@ -17,8 +17,9 @@ type Block struct {
 	cleanup runtime.Cleanup
 }
 
-// blockState is what the cleanup needs. It holds the pool and the stream, so that neither is destroyed
-// by a cleanup before the block is freed; it may not hold the block, which would then live for ever.
+// blockState is what the cleanup needs. It holds the pool and the stream, so that neither is
+// destroyed by a cleanup before the block is freed; it may not hold the block, which would then
+// live for ever.
 type blockState struct {
 	addr   uint64
 	bytes  uint64
@@ -157,8 +158,8 @@ func (b *Block) Release() (uintptr, error) {
 	return uintptr(b.addr), nil
 }
 
-// Bytes is the memory itself, where the CPU can use it (else ErrNotSupported). The slice is valid while
-// the block is open: keep the block reachable for as long as the slice is used.
+// Bytes is the memory itself, where the CPU can use it (else ErrNotSupported). The slice is valid
+// while the block is open: keep the block reachable for as long as the slice is used.
 func (b *Block) Bytes() ([]byte, error) {
 	if err := b.live(); err != nil || b.bytes == 0 {
 		return nil, err

@@ -1,5 +1,5 @@
-/* See bridge.h. Built with CENOTE_GO_LINK the calls are linked, else they go through a table that is
- * filled once, at the first call. */
+/* See bridge.h. Built with CENOTE_GO_LINK the calls are linked, else they go through a table that
+ * is filled once, at the first call. */
 #include "bridge.h"
 
 #include <pthread.h>

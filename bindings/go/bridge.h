@@ -6,8 +6,8 @@
 
 #include "cenote.h"
 
-/* Result of a call: a status, one value, and after a failure its details. The caller frees them; they
- * are NULL if the host has no memory left for them. */
+/* Result of a call: a status, one value, and after a failure its details. The caller frees them;
+ * they are NULL if the host has no memory left for them. */
 typedef struct {
     uint64_t value;
     cenote_error *details;

@@ -2,7 +2,8 @@ package cenote
 
 import "fmt"
 
-// Status is one cause of failure. Each is an error by itself, for errors.Is: ErrLimit and the others.
+// Status is one cause of failure. Each is an error by itself, for errors.Is: ErrLimit and the
+// others.
 type Status int32
 
 // Error gives the status and its meaning.
@@ -47,8 +48,8 @@ func (e *Error) Unwrap() error {
 	return e.Status
 }
 
-// Is makes every refusal for lack of memory an ErrOutOfMemory too, whatever refused it: a limit, the
-// address space, a flag, or the host's own memory. The field Status tells them apart.
+// Is makes every refusal for lack of memory an ErrOutOfMemory too, whatever refused it: a limit,
+// the address space, a flag, or the host's own memory. The field Status tells them apart.
 func (e *Error) Is(target error) bool {
 	return target == ErrOutOfMemory && e.Status/1000 == ErrOutOfMemory/1000
 }

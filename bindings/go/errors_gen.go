@@ -69,48 +69,180 @@ const (
 )
 
 var statusTexts = map[Status][2]string{
-	0:    {"CENOTE_OK", "success"},
-	1001: {"CENOTE_E_NULL", "a required pointer argument is NULL"},
-	1002: {"CENOTE_E_ARGUMENT", "an argument is outside its range"},
-	1003: {"CENOTE_E_ALIGNMENT", "the alignment is not a power of two or is too large"},
-	1004: {"CENOTE_E_SIZE", "the size overflows or exceeds the address space"},
-	1005: {"CENOTE_E_FLAGS", "unknown or contradictory flag bits"},
-	1006: {"CENOTE_E_STRUCT_SIZE", "struct_size is too small, or unknown tail fields are not zero"},
-	1007: {"CENOTE_E_HANDLE", "the pool handle is stale or was never issued"},
-	1008: {"CENOTE_E_STREAM", "the registered stream is retired or was never registered"},
-	1009: {"CENOTE_E_DEVICE", "there is no such device"},
-	1010: {"CENOTE_E_FOREIGN_POINTER", "the address was not allocated by cenote"},
-	1011: {"CENOTE_E_INTERIOR_POINTER", "the address points into a block, not to its start"},
-	1012: {"CENOTE_E_DOUBLE_FREE", "the block is already free"},
-	1013: {"CENOTE_E_SIZE_MISMATCH", "the size given differs from the size allocated"},
-	1014: {"CENOTE_E_OPTION", "there is no option of this name"},
-	1015: {"CENOTE_E_VALUE", "the value of the option cannot be read, or is ambiguous"},
-	1016: {"CENOTE_E_ABI", "the caller was built for another ABI generation"},
-	1017: {"CENOTE_E_GRAPH", "there is no captured graph of this id"},
-	2001: {"CENOTE_E_OUT_OF_MEMORY", "the device has no memory left for the request"},
-	2002: {"CENOTE_E_LIMIT", "a limit set on the pool, the device or the process refuses the request"},
-	2003: {"CENOTE_E_ADDRESS_SPACE", "the virtual address space is exhausted"},
-	2004: {"CENOTE_E_WOULD_BLOCK", "memory is pending and NOWAIT forbids waiting for it"},
-	2005: {"CENOTE_E_WOULD_GROW", "the pool would have to grow and NO_GROW forbids it"},
-	2006: {"CENOTE_E_HOST_MEMORY", "the host has no memory left for bookkeeping"},
-	3001: {"CENOTE_E_NO_DRIVER", "the CUDA driver library is not installed"},
-	3002: {"CENOTE_E_DRIVER_SYMBOL", "the CUDA driver lacks a function that is needed"},
-	3003: {"CENOTE_E_DRIVER_INIT", "the CUDA driver failed to initialise"},
-	3004: {"CENOTE_E_DRIVER", "a driver call failed"},
-	3005: {"CENOTE_E_CONTEXT_LOST", "the device context is lost (first error kept): restart the process"},
-	3006: {"CENOTE_E_NOT_SUPPORTED", "the device or the backend cannot do this"},
-	3007: {"CENOTE_E_NO_DEVICE", "the driver reports no device"},
-	3008: {"CENOTE_E_DRIVER_EXIT", "the driver is shutting down"},
-	3009: {"CENOTE_E_NO_LIBRARY", "the cenote library is not installed or cannot be opened"},
-	4001: {"CENOTE_E_SHUTDOWN", "cenote was shut down in this process"},
-	4002: {"CENOTE_E_FORKED", "cenote was used before a fork; the child cannot use it"},
-	4003: {"CENOTE_E_SECOND_COPY", "another copy of cenote already serves this process"},
-	4004: {"CENOTE_E_REENTRANT", "called from inside cenote, from a callback or a signal handler"},
-	4005: {"CENOTE_E_CONFIGURED", "too late: options are fixed once the first pool exists"},
-	4006: {"CENOTE_E_PINNED", "the block is pinned"},
-	4007: {"CENOTE_E_CAPTURE", "not possible in this state of a stream capture"},
-	4008: {"CENOTE_E_POOL_BUSY", "the pool still has live blocks"},
-	4009: {"CENOTE_E_NOT_RECORDED", "no use of the block was recorded on this stream"},
-	9001: {"CENOTE_E_INTERNAL", "internal error: cenote's own bookkeeping is inconsistent"},
-	9002: {"CENOTE_E_PANIC", "internal error: a panic was caught at the ABI border"},
+	0: {
+		"CENOTE_OK",
+		"success",
+	},
+	1001: {
+		"CENOTE_E_NULL",
+		"a required pointer argument is NULL",
+	},
+	1002: {
+		"CENOTE_E_ARGUMENT",
+		"an argument is outside its range",
+	},
+	1003: {
+		"CENOTE_E_ALIGNMENT",
+		"the alignment is not a power of two or is too large",
+	},
+	1004: {
+		"CENOTE_E_SIZE",
+		"the size overflows or exceeds the address space",
+	},
+	1005: {
+		"CENOTE_E_FLAGS",
+		"unknown or contradictory flag bits",
+	},
+	1006: {
+		"CENOTE_E_STRUCT_SIZE",
+		"struct_size is too small, or unknown tail fields are not zero",
+	},
+	1007: {
+		"CENOTE_E_HANDLE",
+		"the pool handle is stale or was never issued",
+	},
+	1008: {
+		"CENOTE_E_STREAM",
+		"the registered stream is retired or was never registered",
+	},
+	1009: {
+		"CENOTE_E_DEVICE",
+		"there is no such device",
+	},
+	1010: {
+		"CENOTE_E_FOREIGN_POINTER",
+		"the address was not allocated by cenote",
+	},
+	1011: {
+		"CENOTE_E_INTERIOR_POINTER",
+		"the address points into a block, not to its start",
+	},
+	1012: {
+		"CENOTE_E_DOUBLE_FREE",
+		"the block is already free",
+	},
+	1013: {
+		"CENOTE_E_SIZE_MISMATCH",
+		"the size given differs from the size allocated",
+	},
+	1014: {
+		"CENOTE_E_OPTION",
+		"there is no option of this name",
+	},
+	1015: {
+		"CENOTE_E_VALUE",
+		"the value of the option cannot be read, or is ambiguous",
+	},
+	1016: {
+		"CENOTE_E_ABI",
+		"the caller was built for another ABI generation",
+	},
+	1017: {
+		"CENOTE_E_GRAPH",
+		"there is no captured graph of this id",
+	},
+	2001: {
+		"CENOTE_E_OUT_OF_MEMORY",
+		"the device has no memory left for the request",
+	},
+	2002: {
+		"CENOTE_E_LIMIT",
+		"a limit set on the pool, the device or the process refuses the request",
+	},
+	2003: {
+		"CENOTE_E_ADDRESS_SPACE",
+		"the virtual address space is exhausted",
+	},
+	2004: {
+		"CENOTE_E_WOULD_BLOCK",
+		"memory is pending and NOWAIT forbids waiting for it",
+	},
+	2005: {
+		"CENOTE_E_WOULD_GROW",
+		"the pool would have to grow and NO_GROW forbids it",
+	},
+	2006: {
+		"CENOTE_E_HOST_MEMORY",
+		"the host has no memory left for bookkeeping",
+	},
+	3001: {
+		"CENOTE_E_NO_DRIVER",
+		"the CUDA driver library is not installed",
+	},
+	3002: {
+		"CENOTE_E_DRIVER_SYMBOL",
+		"the CUDA driver lacks a function that is needed",
+	},
+	3003: {
+		"CENOTE_E_DRIVER_INIT",
+		"the CUDA driver failed to initialise",
+	},
+	3004: {
+		"CENOTE_E_DRIVER",
+		"a driver call failed",
+	},
+	3005: {
+		"CENOTE_E_CONTEXT_LOST",
+		"the device context is lost (first error kept): restart the process",
+	},
+	3006: {
+		"CENOTE_E_NOT_SUPPORTED",
+		"the device or the backend cannot do this",
+	},
+	3007: {
+		"CENOTE_E_NO_DEVICE",
+		"the driver reports no device",
+	},
+	3008: {
+		"CENOTE_E_DRIVER_EXIT",
+		"the driver is shutting down",
+	},
+	3009: {
+		"CENOTE_E_NO_LIBRARY",
+		"the cenote library is not installed or cannot be opened",
+	},
+	4001: {
+		"CENOTE_E_SHUTDOWN",
+		"cenote was shut down in this process",
+	},
+	4002: {
+		"CENOTE_E_FORKED",
+		"cenote was used before a fork; the child cannot use it",
+	},
+	4003: {
+		"CENOTE_E_SECOND_COPY",
+		"another copy of cenote already serves this process",
+	},
+	4004: {
+		"CENOTE_E_REENTRANT",
+		"called from inside cenote, from a callback or a signal handler",
+	},
+	4005: {
+		"CENOTE_E_CONFIGURED",
+		"too late: options are fixed once the first pool exists",
+	},
+	4006: {
+		"CENOTE_E_PINNED",
+		"the block is pinned",
+	},
+	4007: {
+		"CENOTE_E_CAPTURE",
+		"not possible in this state of a stream capture",
+	},
+	4008: {
+		"CENOTE_E_POOL_BUSY",
+		"the pool still has live blocks",
+	},
+	4009: {
+		"CENOTE_E_NOT_RECORDED",
+		"no use of the block was recorded on this stream",
+	},
+	9001: {
+		"CENOTE_E_INTERNAL",
+		"internal error: cenote's own bookkeeping is inconsistent",
+	},
+	9002: {
+		"CENOTE_E_PANIC",
+		"internal error: a panic was caught at the ABI border",
+	},
 }

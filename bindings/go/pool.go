@@ -85,7 +85,9 @@ func NewPool(options PoolOptions) (*Pool, error) {
 	}
 	desc.slack_ppm, desc.decay_ms = C.uint32_t(slack), C.uint32_t(decay)
 	if !put(desc.name[:], options.Name) {
-		return nil, &Error{Status: ErrArgument, Message: "the pool's name exceeds 31 bytes or holds a NUL"}
+		return nil, &Error{
+			Status: ErrArgument, Message: "the pool's name exceeds 31 bytes or holds a NUL",
+		}
 	}
 	id, err := take(C.cenote_go_pool_create(&desc))
 	if err != nil {
@@ -138,8 +140,8 @@ func (s *poolState) destroy() error {
 	return err
 }
 
-// lost destroys a pool that nobody closed. That may wait for the device, so not in the one goroutine
-// that runs every cleanup.
+// lost destroys a pool that nobody closed. That may wait for the device, so not in the one
+// goroutine that runs every cleanup.
 func (s *poolState) lost() {
 	go func() { _ = s.destroy() }()
 }

@@ -44,8 +44,8 @@ func RawStream(handle uintptr) Stream {
 	return Stream{handle: uint64(handle)}
 }
 
-// RegisterStream registers a raw stream of a device, so that later calls ask the driver nothing. Close
-// it before the raw stream is destroyed, and the blocks on it before.
+// RegisterStream registers a raw stream of a device, so that later calls ask the driver nothing.
+// Close it before the raw stream is destroyed, and the blocks on it before.
 func RegisterStream(device int, raw uintptr, promises Promise) (Stream, error) {
 	handle, err := take(C.cenote_go_stream_register(
 		C.int32_t(device), C.uint64_t(raw), C.uint32_t(promises)))

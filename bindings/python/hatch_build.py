@@ -39,7 +39,17 @@ class CargoBuildHook(BuildHookInterface):
         self.run(root, [cargo, "rustc", "--lib", "--crate-type", "cdylib", *release])
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
         built = root / target / "release"
-        return built / "libcenote.so", built / "cenote"
+        return self.lean(built / "libcenote.so"), self.lean(built / "cenote")
+
+    def lean(self, path):
+        """A copy without debugging information; with it where there is no strip."""
+        folder = pathlib.Path(self.directory) / "native"
+        folder.mkdir(parents=True, exist_ok=True)
+        copy = pathlib.Path(shutil.copy2(path, folder / path.name))
+        strip = shutil.which(os.environ.get("STRIP", "strip"))
+        if strip is not None:
+            subprocess.run([strip, "--strip-unneeded", str(copy)], check=False)
+        return copy
 
     def beside_sources(self, library):
         """An editable install reads the source folder: the library must lie there."""

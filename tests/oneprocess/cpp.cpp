@@ -18,7 +18,8 @@ extern "C" std::uint64_t cpp_live_blocks() {
     return stats ? stats->live_blocks : UINT64_MAX;
 }
 
-// Where this part found the library's function: the same address in every part, or two copies serve.
+// Where this part found the library's function: the same address in every part, or two copies
+// serve.
 extern "C" const void* cpp_library() {
     return reinterpret_cast<const void*>(cenote::detail::library().api.cenote_alloc);
 }

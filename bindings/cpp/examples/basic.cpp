@@ -1,5 +1,5 @@
-// The shortest tour: a pool with a limit, a buffer in stream order, figures, a failure that explains
-// itself. Runs anywhere: without a GPU the host backend serves it.
+// The shortest tour: a pool with a limit, a buffer in stream order, figures, a failure that
+// explains itself. Runs anywhere: without a GPU the host backend serves it.
 //
 //     c++ -std=c++17 basic.cpp $(pkg-config --cflags --libs cenote) && ./a.out
 #include <cenote.hpp>

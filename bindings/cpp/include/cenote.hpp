@@ -9,12 +9,13 @@
 //                                          // freed in stream order when buf leaves its scope
 //
 // Every call that can fail gives a result: test it, or let value() throw cenote::error. Handles are
-// move-only and free what they own. Views (pool_view, stream_view) own nothing and are copied freely.
+// move-only and free what they own. Views (pool_view, stream_view) own nothing and are copied
+// freely.
 //
 // Two ways to use it. Linked: link libcenote (CMake target cenote::cenote, or pkg-config cenote).
-// Without a link step: define CENOTE_DL before including it (CMake target cenote::dl); the library is
-// then opened at the first call (see cenote_dl.h), and CENOTE_E_NO_LIBRARY is the answer of every
-// call where it is absent.
+// Without a link step: define CENOTE_DL before including it (CMake target cenote::dl); the library
+// is then opened at the first call (see cenote_dl.h), and CENOTE_E_NO_LIBRARY is the answer of
+// every call where it is absent.
 //
 // Threads: every function may be called from any thread; one object must not be changed by two
 // threads at once. Destructors never throw, and do nothing harmful at process exit.

@@ -1,22 +1,22 @@
 /*
  * cenote_dl.h: cenote without a link step.
  *
- * Include this header (it includes cenote.h), call cenote_dl_open once, and use the functions of the
- * table. Nothing is linked but the C library; the program starts where cenote is not installed and
- * gets a status that says so.
+ * Include this header (it includes cenote.h), call cenote_dl_open once, and use the functions of
+ * the table. Nothing is linked but the C library; the program starts where cenote is not installed
+ * and gets a status that says so.
  *
  *     static cenote_dl_api cenote;
  *     if (cenote_dl_open(&cenote) != CENOTE_OK) { fprintf(stderr, "%s\n", cenote.message); ... }
  *     cenote.cenote_alloc(CENOTE_DEFAULT_POOL, bytes, stream, &ptr);
  *
  * The library is looked for in this order:
- *   1. a libcenote.so.0 that this process has already loaded, whoever loaded it: there is one copy a
- *      process, so that every language shares the same pools;
+ *   1. a libcenote.so.0 that this process has already loaded, whoever loaded it: there is one copy
+ *      a process, so that every language shares the same pools;
  *   2. the file named by the environment variable CENOTE_LIBRARY, if it is set: it must open;
  *   3. libcenote.so.0 by the usual search of the dynamic linker.
  *
- * C99 and later, C++17 and later; GCC or Clang (the table's types come from cenote.h by __typeof__ or
- * decltype, so they cannot differ from it).
+ * C99 and later, C++17 and later; GCC or Clang (the table's types come from cenote.h by __typeof__
+ * or decltype, so they cannot differ from it).
  */
 #ifndef CENOTE_DL_H
 #define CENOTE_DL_H
@@ -121,9 +121,9 @@ CENOTE_DL_INLINE void *cenote_dl_find(const char **detail) {
 }
 
 /* Find a library, check its ABI generation and fill the table.
- * CENOTE_E_NULL without a table; CENOTE_E_NO_LIBRARY if none opens; CENOTE_E_ABI if it is of another
- * generation or lacks a function of this header. On failure every pointer of the table is NULL and
- * its message says why. May be called again; each table must be filled by one thread. */
+ * CENOTE_E_NULL without a table; CENOTE_E_NO_LIBRARY if none opens; CENOTE_E_ABI if it is of
+ * another generation or lacks a function of this header. On failure every pointer of the table is
+ * NULL and its message says why. May be called again; each table must be filled by one thread. */
 CENOTE_DL_INLINE cenote_status cenote_dl_open(cenote_dl_api *api) {
     const char *detail = NULL;
     if (api == NULL) {
@@ -133,16 +133,17 @@ CENOTE_DL_INLINE cenote_status cenote_dl_open(cenote_dl_api *api) {
     api->library = cenote_dl_find(&detail);
     if (api->library == NULL) {
         return cenote_dl_fail(api, CENOTE_E_NO_LIBRARY,
-                              "no cenote library (install it, or set CENOTE_LIBRARY to its file): ", detail);
+                              "no cenote library (install it, or set CENOTE_LIBRARY to its file): ",
+                              detail);
     }
-#define CENOTE_DL_LOAD(name)                                                                        \
-    {                                                                                               \
-        void *symbol = dlsym(api->library, #name);                                                  \
-        if (symbol == NULL) {                                                                       \
-            return cenote_dl_fail(api, CENOTE_E_ABI, "the cenote library is too old, it lacks ",    \
-                                  #name);                                                           \
-        }                                                                                           \
-        memcpy(&api->name, &symbol, sizeof symbol);                                                 \
+#define CENOTE_DL_LOAD(name)                                                                      \
+    {                                                                                             \
+        void *symbol = dlsym(api->library, #name);                                                \
+        if (symbol == NULL) {                                                                     \
+            return cenote_dl_fail(api, CENOTE_E_ABI, "the cenote library is too old, it lacks ",  \
+                                  #name);                                                         \
+        }                                                                                         \
+        memcpy(&api->name, &symbol, sizeof symbol);                                               \
     }
     CENOTE_DL_LOAD(cenote_abi_version)
     if (api->cenote_abi_version() != CENOTE_ABI_VERSION) {

@@ -1,5 +1,5 @@
-// The other half, compiled for the per-thread default stream: its default stream is 2, and the first
-// half's stays 0, although both call functions of the same source.
+// The other half, compiled for the per-thread default stream: its default stream is 2, and the
+// first half's stays 0, although both call functions of the same source.
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #include "cenote.hpp"
 

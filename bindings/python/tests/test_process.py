@@ -17,7 +17,8 @@ def test_versions():
 def test_options():
     found = {option.name: option for option in cenote.options()}
     assert "limit" in found and found["limit"].help
-    assert all(option.source in ("default", "environment", "configure") for option in found.values())
+    sources = ("default", "environment", "configure")
+    assert all(option.source in sources for option in found.values())
 
 
 def test_configure(python):

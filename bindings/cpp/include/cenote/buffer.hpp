@@ -10,9 +10,9 @@
 
 CENOTE_HPP_BEGIN
 
-// `size()` elements of T in a pool's memory, uninitialised. The address is a device address where the
-// pool is: only host_data() may be touched by the CPU. Destruction frees on stream(): set it to the
-// stream of the last use, or record further streams.
+// `size()` elements of T in a pool's memory, uninitialised. The address is a device address where
+// the pool is: only host_data() may be touched by the CPU. Destruction frees on stream(): set it to
+// the stream of the last use, or record further streams.
 template <class T>
 class buffer {
     static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>,

@@ -10,8 +10,8 @@
 
 CENOTE_HPP_BEGIN
 
-// A std::pmr::memory_resource over a pool whose memory the CPU can use. It refers to the pool, which
-// must outlive it and every container on it. Failure throws cenote::bad_alloc.
+// A std::pmr::memory_resource over a pool whose memory the CPU can use. It refers to the pool,
+// which must outlive it and every container on it. Failure throws cenote::bad_alloc.
 class memory_resource : public std::pmr::memory_resource {
   public:
     // CENOTE_E_NOT_SUPPORTED for a pool that the CPU cannot use: found by a block of one byte.

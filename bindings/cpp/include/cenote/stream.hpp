@@ -8,7 +8,8 @@ CENOTE_HPP_BEGIN
 
 // Names a stream without owning it: a CUstream or cudaStream_t as it is, or a registered stream.
 // The default stream (also: a null handle) is the legacy one, or the calling thread's own where the
-// including code is compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as it is for CUDA's own calls.
+// including code is compiled with CUDA_API_PER_THREAD_DEFAULT_STREAM, as it is for CUDA's own
+// calls.
 class stream_view {
   public:
     stream_view(void* handle = nullptr) noexcept

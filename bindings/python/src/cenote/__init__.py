@@ -8,9 +8,10 @@
         print(pool.stats.held_bytes)
 
 Sizes are ints of bytes or texts ("8GiB", "500MB", "50%"). Streams are whatever names one: None, an
-int, a stream of PyTorch, CuPy, Numba or cuda.core, or a cenote.Stream. Failures are exceptions under
-cenote.Error; out of memory is a MemoryError too. Blocks, pools and streams are context managers, may
-be closed at any time, and are closed when collected; every object may be used from any thread.
+int, a stream of PyTorch, CuPy, Numba or cuda.core, or a cenote.Stream. Failures are exceptions
+under cenote.Error; out of memory is a MemoryError too. Blocks, pools and streams are context
+managers, may be closed at any time, and are closed when collected; every object may be used from
+any thread.
 
 Importing opens the library (see cenote._load for where) and does nothing else: no thread, no device
 context, no memory.

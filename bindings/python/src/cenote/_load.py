@@ -1,7 +1,8 @@
 """Find, open and check the one library of this process.
 
-Order: a libcenote.so.0 that is loaded already, whoever loaded it (every language then shares the same
-pools); the file named by CENOTE_LIBRARY; the one inside this package; the dynamic linker's search.
+Order: a libcenote.so.0 that is loaded already, whoever loaded it (every language then shares the
+same pools); the file named by CENOTE_LIBRARY; the one inside this package; the dynamic linker's
+search.
 """
 
 import ctypes

@@ -72,21 +72,19 @@ class _Cell(ctypes.c_void_p):
     """Where the library writes an address. `reference` is its ready-made by-reference argument."""
 
     __slots__ = ("reference",)
+    reference: Any
 
 
 # Cells of blocks that are gone, used again: making one costs as much as the allocation.
-_CELLS: List[_Cell] = []
+CELLS: List[_Cell] = []
 _CELLS_MAX = 1024
 
 
-def take_cell() -> _Cell:
-    """A cell for one allocation."""
-    try:
-        return _CELLS.pop()
-    except IndexError:
-        cell = _Cell()
-        cell.reference = ctypes.byref(cell)
-        return cell
+def new_cell() -> _Cell:
+    """A cell where CELLS has none."""
+    cell = _Cell()
+    cell.reference = ctypes.byref(cell)
+    return cell
 
 
 class Block:
@@ -98,6 +96,11 @@ class Block:
 
     # The cell is None once the block is freed or given away.
     __slots__ = ("_cell", "_size", "_pool", "_stream", "_argument", "__weakref__")
+    _cell: Optional[_Cell]
+    _size: int
+    _pool: Any
+    _stream: Any
+    _argument: Any
 
     def __init__(self) -> None:
         raise TypeError("a block is made by Pool.alloc or Block.adopt")
@@ -106,8 +109,9 @@ class Block:
     def adopt(cls, ptr: int, size: int, stream: Any = None) -> "Block":
         """Own a block that another part of the program, or another language, allocated."""
         block = cls.__new__(cls)
-        block._cell = take_cell()
-        block._cell.value = ptr
+        cell = new_cell()
+        cell.value = ptr
+        block._cell = cell
         block._size, block._pool, block._stream = size, None, stream
         block._argument = argument_of(stream)
         return block
@@ -180,8 +184,8 @@ class Block:
         if status:
             self._cell = cell
             raise failure(status)
-        if len(_CELLS) < _CELLS_MAX:
-            _CELLS.append(cell)
+        if len(CELLS) < _CELLS_MAX:
+            CELLS.append(cell)
 
     def close(self) -> None:
         """free(), by the name that contextlib.closing expects."""

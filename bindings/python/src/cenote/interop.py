@@ -1,8 +1,8 @@
 """Arrays over blocks: NumPy's and CUDA's array interfaces, and DLPack.
 
-Everything here is a view. The view keeps its block alive, and whatever is made of the view keeps the
-view alive; a DLPack export also pins the block, so that an explicit free is refused while a consumer
-still has it.
+Everything here is a view. The view keeps its block alive, and whatever is made of the view keeps
+the view alive; a DLPack export also pins the block, so that an explicit free is refused while a
+consumer still has it.
 """
 
 import atexit

@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Union
 
 from . import _abi
 from ._load import lib, unprototyped
-from .block import KINDS, Block, take_cell
+from .block import CELLS, KINDS, Block, new_cell
 from .errors import PoolBusyError, check, failure
 from .runtime import TrimResult, device_info, known, sized
 from .sizes import Size, parse_size
@@ -63,9 +63,9 @@ class Pool:
     """A pool of one device.
 
     limit, initial: sizes ("8GiB", "500MB", "50%" of the device, an int of bytes). kind: "device" or
-    "host". slack: share by which held memory may exceed peak live memory (0.01), "auto", or None for
-    the option. decay: seconds after which idle pages go back, False for never, None for the option.
-    stable: pages never change their physical memory (NCCL, RDMA).
+    "host". slack: share by which held memory may exceed peak live memory (0.01), "auto", or None
+    for the option. decay: seconds after which idle pages go back, False for never, None for the
+    option. stable: pages never change their physical memory (NCCL, RDMA).
 
     Blocks keep their pool alive. close() with live blocks raises PoolBusyError and changes nothing.
     """
@@ -128,13 +128,16 @@ class Pool:
         """A block in stream order.
 
         stream: anything that names one (see cenote.stream.handle_of). align: a power of two up to
-        2 MiB. nowait, no_grow, no_cross_stream: fail rather than wait for the device, take new memory,
-        or use what another stream freed.
+        2 MiB. nowait, no_grow, no_cross_stream: fail rather than wait for the device, take new
+        memory, or use what another stream freed.
         """
         if type(size) is not int:
             size = parse_size(size)
         argument = DEFAULT_ARGUMENT if stream is None else argument_of(stream)
-        cell = take_cell()
+        try:
+            cell = CELLS.pop()
+        except IndexError:
+            cell = new_cell()
         if align or nowait or no_grow or no_cross_stream:
             flags = _abi.CENOTE_ALLOC_NOWAIT if nowait else 0
             flags |= _abi.CENOTE_ALLOC_NO_GROW if no_grow else 0

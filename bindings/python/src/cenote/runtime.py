@@ -57,7 +57,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Option:
-    """An option: effective value, and where it came from ("default", "environment", "configure")."""
+    """An option: effective value and its source ("default", "environment", "configure")."""
 
     name: str
     value: str

@@ -21,8 +21,9 @@ DEFAULT_ARGUMENT = _as_argument(DEFAULT)
 def handle_of(stream: Any) -> int:
     """The handle behind whatever names a stream.
 
-    None (the legacy default), an int, a cenote.Stream, an object with `__cuda_stream__` (cuda.core),
-    a stream of PyTorch (`cuda_stream`), CuPy (`ptr`) or Numba (`handle`), or what int() takes.
+    None (the legacy default), an int, a cenote.Stream, an object with `__cuda_stream__`
+    (cuda.core), a stream of PyTorch (`cuda_stream`), CuPy (`ptr`) or Numba (`handle`), or what
+    int() takes.
     """
     if stream is None:
         return DEFAULT
@@ -51,9 +52,9 @@ def argument_of(stream: Any) -> Any:
 class Stream:
     """A registered stream: calls that use it ask the driver nothing.
 
-    `raw` (anything handle_of takes) must outlive the registration, and is kept alive by it. Close it
-    before the raw stream is destroyed, and free the blocks on it before. `persistent` promises that
-    the stream lives until then; `capture_told`, that captures are told by capture_begin and
+    `raw` (anything handle_of takes) must outlive the registration, and is kept alive by it. Close
+    it before the raw stream is destroyed, and free the blocks on it before. `persistent` promises
+    that the stream lives until then; `capture_told`, that captures are told by capture_begin and
     capture_end.
     """
 

@@ -1,5 +1,0 @@
-//go:build cenote_link
-
-package cenote_test
-
-const linked = true
