@@ -346,6 +346,71 @@ fn help_and_version_are_no_failures() {
     }
 }
 
+/// A folder with the fake CUDA driver under the real one's name, or None with the reason.
+fn fake_driver(folder: &Folder) -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_BIN_EXE_cenote")).parent().unwrap();
+    let fake = built.join("examples/libfakecuda.so");
+    if cfg!(feature = "cuda") && fake.exists() {
+        std::fs::copy(fake, folder.0.join("libcuda.so.1")).unwrap();
+        return Some(folder.0.clone());
+    }
+    println!("skipped: {} is not built, or the feature cuda is off", fake.display());
+    None
+}
+
+#[test]
+fn the_cuda_backend_replays_on_streams_of_its_own() {
+    let folder = Folder::new("cuda");
+    let Some(driver) = fake_driver(&folder) else { return };
+    let cuda = || {
+        let mut command = cenote();
+        command.env("LD_LIBRARY_PATH", &driver).env_remove("CENOTE_BACKEND");
+        command
+    };
+    let mut rows = String::from(EVENTS);
+    for i in 0..300u32 {
+        let (size, stream) = (1024 * (1 + i * 37 % 4_000), [0, 7, 140_000_000][i as usize % 3]);
+        rows += &format!("rec,{i},alloc,{i},{size},{stream}\n");
+        if i >= 20 {
+            rows += &format!("rec,{i},free,{},0,{stream}\n", i - 20);
+        }
+    }
+    let path = folder.file("streams.csv", rows);
+    for lag in ["0", "50"] {
+        let options = ["--backend", "cuda", "--device", "0", "--verify", "--json", "--lag", lag];
+        let output = run(cuda().arg("replay").arg(&path).args(options));
+        assert!(output.status.success(), "lag {lag}: {}", stderr(&output));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&json["backend"], &json["files"][0]["streams"]), (&"cuda".into(), &3.into()));
+        assert_eq!(json["files"][0]["held_after_empty_cache_bytes"], 0, "lag {lag}");
+    }
+    let info = run(cuda().args(["info", "--json"]));
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap();
+    assert_eq!(info["backend"], "cuda");
+    assert!(info["devices"][0]["uuid"].as_str().unwrap().starts_with("GPU-"), "{info}");
+}
+
+#[test]
+fn a_missing_driver_is_one_line() {
+    let empty = Folder::new("nodriver");
+    let [events, ..] = small_traces(&empty);
+    // An empty driver file stands in for none, so that a driver of this machine is not found.
+    empty.file("libcuda.so.1", "");
+    let cuda = || {
+        let mut command = cenote();
+        command.env("LD_LIBRARY_PATH", &empty.0);
+        command
+    };
+    let output = run(cuda().arg("replay").arg(&events).args(["--backend", "cuda"]));
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.lines().count() == 1 && message.contains("driver"), "{message}");
+    let output = run(cuda().env("CENOTE_BACKEND", "cuda").args(["info", "--json"]));
+    assert_eq!(output.status.code(), Some(1));
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(info["backend"].is_null() && info["error"].is_string(), "{info}");
+}
+
 /// A recorded trace, the most that its ratio may be, and whether its second pass must be silent.
 const BARS: [(&str, f64, bool); 10] = [
     ("gpt-medium-ctx128-train.trace.csv", 1.01, true),

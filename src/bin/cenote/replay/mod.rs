@@ -142,8 +142,8 @@ fn configure(args: &ReplayArgs) -> Outcome<()> {
         Some(Backend::Cuda) => abi::configure("backend", "cuda")?,
         None => {}
     }
-    // A trace of a large GPU must replay on a small machine: its pages are not touched there. What the
-    // user has set stays.
+    // A trace of a large GPU must replay on a small machine: its pages are not touched there. What
+    // the user has set stays.
     if abi::option_named("host_memory")?.is_some_and(|option| option.source == 0) {
         abi::configure("host_memory", "1TiB")?;
     }
