@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # gpu.sh: collects under dist/gpu what a GPU machine needs to run the GPU tests without Rust:
-# the library, the command, the GPU tests (programs, and sources compiled there), the Python package.
+# the library, the command, the tests (programs, and sources compiled there), the Python package.
 # The fake driver is never among it: beside a real one it would answer for it.
 . "$(dirname "$0")/env.sh"
 most_bytes=$((60 * 1000 * 1000))

@@ -19,8 +19,8 @@ impl Size {
     }
 }
 
-/// Read "8GiB", "500MB" (decimal), "50%" or "4096" (bytes from 1 KiB up). A bare small number, a bare
-/// fraction, a blank inside and unknown units are refused: they are ambiguous.
+/// Read "8GiB", "500MB" (decimal), "50%" or "4096" (bytes from 1 KiB up). A bare small number, a
+/// bare fraction, a blank inside and unknown units are refused: they are ambiguous.
 pub fn parse_size(text: &str) -> Option<Size> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,8 +1,9 @@
 //! Size classes of slab blocks, computed.
 //!
 //! 512-byte steps to 4 KiB, then eight classes an octave, so that rounding wastes at most 1/8 from
-//! 4 KiB up. Above `SLAB_MAX` blocks are ranges of whole 8 KiB units. A slab is a span of units that
-//! holds up to 128 blocks of one class; its length is the shortest that wastes at most 1/32 of it.
+//! 4 KiB up. Above `SLAB_MAX` blocks are ranges of whole 8 KiB units. A slab is a span of units
+//! that holds up to 128 blocks of one class; its length is the shortest that wastes at most 1/32 of
+//! it.
 
 use crate::base::units::GRAIN;
 

@@ -15,8 +15,8 @@ struct Capture {
     /// Streams seen in it.
     streams: Vec<u64>,
     running: bool,
-    /// Set by the driver when the graph and all its executables are gone. Leaked with the graph: the
-    /// driver keeps its address for as long as it likes.
+    /// Set by the driver when the graph and all its executables are gone. Leaked with the graph:
+    /// the driver keeps its address for as long as it likes.
     gone: &'static AtomicBool,
 }
 

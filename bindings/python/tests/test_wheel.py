@@ -33,7 +33,7 @@ def build(tmp_path):
             os.environ, CARGO=str(cargo), CARGO_TARGET_DIR=str(tmp_path / "target"), STRIP="true"
         )
         done = subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "out")],
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", f"{tmp_path}/out"],
             cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=120,
         )
         return done.returncode, done.stdout + done.stderr, list(tmp_path.glob("out/*.whl"))
