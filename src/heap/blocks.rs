@@ -152,7 +152,8 @@ impl Heap {
         }
     }
 
-    /// A slab block may be handed out again. An empty slab goes back unless it is the only one left.
+    /// A slab block may be handed out again. An empty slab goes back unless it is the only one
+    /// left.
     pub(crate) fn give_to_slab(&mut self, slab: u32, index: usize) {
         self.slabs[slab].give(index);
         if !self.slabs[slab].listed {

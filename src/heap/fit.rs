@@ -8,8 +8,8 @@ use crate::space::{Kind, Tag};
 
 /// Candidates looked at before a request counts as a miss. Each is O(log n), so a miss never scans.
 const TRIES: usize = 24;
-/// Aliases found in use elsewhere before a request counts as a miss. Each is marked, and not met again
-/// until its handle was idle, so the cost is spread over those changes.
+/// Aliases found in use elsewhere before a request counts as a miss. Each is marked, and not met
+/// again until its handle was idle, so the cost is spread over those changes.
 const FLIPS: usize = 512;
 
 impl Heap {
@@ -121,7 +121,8 @@ impl Heap {
                 (record.handle, record.page as usize)
             };
             if self.handles.release(alias, None, self.now_ms) {
-                // The tags of its ranges no longer say everything: the next use must ask the handle.
+                // The tags of its ranges no longer say everything: the next use must ask the
+                // handle.
                 self.handles[handle].home = 0;
             }
             page = at + self.handles[handle].pages as usize;
@@ -145,8 +146,8 @@ impl Heap {
         }
     }
 
-    /// The handle is idle: its other places may be used again. Their ranges carry no tag, because use
-    /// through another alias than the last one always asks the handle.
+    /// The handle is idle: its other places may be used again. Their ranges carry no tag, because
+    /// use through another alias than the last one always asks the handle.
     pub(crate) fn unblock(&mut self, handle: u32) {
         if self.handles[handle].aliases.len() < 2 {
             return;
@@ -258,8 +259,8 @@ impl Heap {
     }
 
     /// Whether a ready neighbour joins a range that becomes ready with a tag, and the tag of both.
-    /// Same stream: always. Clean beside tagged: if there is only one stream, or if the clean part is
-    /// the smaller one, so that little is kept from other streams until the epoch ends.
+    /// Same stream: always. Clean beside tagged: if there is only one stream, or if the clean part
+    /// is the smaller one, so that little is kept from other streams until the epoch ends.
     fn joins(&self, other: Id, size: u64, stream: &mut u32, epoch: &mut u64) -> bool {
         if other == 0 || self.ranges[other].kind != Kind::Ready {
             return false;
@@ -281,8 +282,8 @@ impl Heap {
         false
     }
 
-    /// Take the pages of an inactive alias out of the ready ranges: one range of the given kind. `near`
-    /// is a ready range that overlaps it.
+    /// Take the pages of an inactive alias out of the ready ranges: one range of the given kind.
+    /// `near` is a ready range that overlaps it.
     pub(crate) fn flip_alias(&mut self, alias: AliasId, near: Id, kind: Kind) -> Id {
         let (region, page, handle) = {
             let a = self.handles.alias(alias);

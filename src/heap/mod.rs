@@ -4,8 +4,9 @@
 //! - Blocks up to 64 KiB come from slabs (`slab`), whose spans are ranges of the small region.
 //! - Blocks up to 1 MiB are ranges of the small region, in units of 8 KiB.
 //! - Larger blocks are ranges of a large region, in units of 512 bytes.
-//! - `fit` finds a ready range and takes the handles under it; `grow` plans driver calls where there is
-//!   none; `reclaim` picks idle handles to give back; `pending` follows frees to their last use.
+//! - `fit` finds a ready range and takes the handles under it; `grow` plans driver calls where
+//!   there is none; `reclaim` picks idle handles to give back; `pending` follows frees to
+//!   their last use.
 
 pub mod blocks;
 pub mod fit;
@@ -287,7 +288,7 @@ impl Heap {
     fn why_absent(&self, region: u16, addr: u64) -> Error {
         let region = &self.regions[region as usize];
         let mapped = region.pages[region.page_of(addr)] != 0;
-        if mapped && addr % crate::base::units::GRAIN == 0 {
+        if mapped && addr.is_multiple_of(crate::base::units::GRAIN) {
             Error::new(Status::E_DOUBLE_FREE, "address")
         } else {
             Error::new(Status::E_FOREIGN_POINTER, "address")

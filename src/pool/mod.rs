@@ -1,8 +1,8 @@
 //! Layer 5: a pool: a heap, a backend's device, limits, and the calls that connect them.
 //!
-//! One lock guards the heap's metadata. It is never held across a call that maps, unmaps, creates or
-//! releases, nor while user code runs: what such a call works on is marked busy first. Events may be
-//! recorded and queried under it (sub-microsecond calls).
+//! One lock guards the heap's metadata. It is never held across a call that maps, unmaps, creates
+//! or releases, nor while user code runs: what such a call works on is marked busy first. Events
+//! may be recorded and queried under it (sub-microsecond calls).
 
 pub mod alloc;
 pub mod blocks;
@@ -193,8 +193,9 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Reserve addresses for small or large blocks, of a graph or for everybody. Large regions are several
-    /// times the device, so that freed places need not be unmapped; stepped down when refused.
+    /// Reserve addresses for small or large blocks, of a graph or for everybody. Large regions are
+    /// several times the device, so that freed places need not be unmapped; stepped down when
+    /// refused.
     fn add_region(&self, small: bool, graph: u64) -> Result<()> {
         let device = self.desc.device;
         let wanted = if graph == 0 && !small {

@@ -62,8 +62,8 @@ impl Pool {
         }
     }
 
-    /// Give back idle handles that were idle since before `idle_before_ms`, at least `wanted` bytes if
-    /// there are so many. The bytes given back.
+    /// Give back idle handles that were idle since before `idle_before_ms`, at least `wanted` bytes
+    /// if there are so many. The bytes given back.
     pub(super) fn release_idle(
         &self,
         heap: &mut MutexGuard<'_, Heap>,

@@ -225,8 +225,8 @@ impl Streams {
         record.open_bytes += bytes;
     }
 
-    /// True if the open epoch is full enough to be worth an event. With one stream nobody else waits
-    /// for its memory, so events are needed for giving pages back only.
+    /// True if the open epoch is full enough to be worth an event. With one stream nobody else
+    /// waits for its memory, so events are needed for giving pages back only.
     #[inline]
     pub fn wants_close(&self, index: u32, held_bytes: u64) -> bool {
         let record = &self[index];
