@@ -27,8 +27,10 @@ struct Capture {
 #[derive(Default)]
 pub(super) struct Captures {
     list: Mutex<Vec<Capture>>,
-    running: AtomicUsize,
 }
+
+/// Captures known to run, of all pools: an event of the context would break each of them.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// The driver's call: sets a flag and nothing else.
 unsafe extern "C" fn graph_gone(cookie: *mut c_void) {
@@ -41,7 +43,7 @@ impl Captures {
     #[inline]
     pub fn ended(&self, stream: u64) {
         // One handle names the default stream of every thread: it says nothing about this one.
-        if stream != PER_THREAD && self.running.load(Ordering::Relaxed) != 0 {
+        if stream != PER_THREAD && RUNNING.load(Ordering::Relaxed) != 0 {
             self.ended_slow(stream);
         }
     }
@@ -51,14 +53,14 @@ impl Captures {
         for c in self.list.lock().iter_mut() {
             if c.running && c.streams.contains(&stream) {
                 c.running = false;
-                self.running.fetch_sub(1, Ordering::Relaxed);
+                RUNNING.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// True if some known capture may still run.
+    /// True if some known capture of any pool may still run.
     pub fn any_running(&self) -> bool {
-        self.running.load(Ordering::Relaxed) != 0
+        RUNNING.load(Ordering::Relaxed) != 0
     }
 
     /// True if a known capture may still run on the stream.
@@ -77,7 +79,7 @@ impl Captures {
         }
         let gone: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
         list.push(Capture { graph, streams: vec![stream], running: true, gone });
-        self.running.fetch_add(1, Ordering::Relaxed);
+        RUNNING.fetch_add(1, Ordering::Relaxed);
         Some(gone)
     }
 
@@ -86,9 +88,18 @@ impl Captures {
         let mut list = self.list.lock();
         let Some(at) = list.iter().position(|c| c.graph == graph) else { return false };
         if list.swap_remove(at).running {
-            self.running.fetch_sub(1, Ordering::Relaxed);
+            RUNNING.fetch_sub(1, Ordering::Relaxed);
         }
         true
+    }
+
+    /// The pool is gone, and with it what it knew.
+    pub fn clear(&self) {
+        for c in self.list.lock().drain(..) {
+            if c.running {
+                RUNNING.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 
     fn gone(&self) -> Vec<u64> {

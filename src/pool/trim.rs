@@ -107,6 +107,13 @@ impl Pool {
         self.release_idle(heap, before, u64::MAX - (16 << 20));
     }
 
+    /// After a free in a pool without decay time: give back what is finished within a moment.
+    pub(super) fn give_back_at_once(&self, heap: &mut MutexGuard<'_, Heap>) -> Result<()> {
+        self.settle(heap)?;
+        self.release_idle(heap, u64::MAX, u64::MAX - (16 << 20));
+        Ok(())
+    }
+
     /// The same, asked for by the runtime's poll.
     pub fn poll(&self) -> Result<()> {
         if let Some(e) = self.backend.sticky() {
@@ -167,6 +174,7 @@ impl Pool {
         heap.streams.clear_events(device, self.backend);
         drop(heap);
         self.unreserve();
+        self.captures.clear();
         // The pool's record is leaked, its metadata is not.
         *self.heap.lock() = Heap::new(self.page_bytes, self.asynchronous);
         Ok(())
