@@ -6,7 +6,7 @@ use super::{Heap, Place};
 use crate::base::units::{GRAIN, SMALL_MAX};
 use crate::base::{Error, Result, Status};
 use crate::space::ranges::Id;
-use crate::space::{Kind, Tag};
+use crate::space::{Kind, Sort, Tag};
 
 /// Allocations after which a pool that becomes empty gives its cached slabs back: often enough to start
 /// a round afresh, too seldom to matter to a loop that holds one block at a time.
@@ -17,10 +17,22 @@ const SWEEP_AFTER: u64 = 256;
 pub enum Route {
     /// A block of a slab of this class.
     Slab(usize),
-    /// A range of the small region.
-    Small,
+    /// A range of a medium region.
+    Medium,
     /// A range of a large region.
     Large,
+}
+
+impl Route {
+    /// The sort of region that serves it; the first regions of a pool stand in this order.
+    #[inline]
+    pub fn sort(self) -> Sort {
+        match self {
+            Route::Slab(_) => Sort::Slabs,
+            Route::Medium => Sort::Medium,
+            Route::Large => Sort::Large,
+        }
+    }
 }
 
 /// The route of a request.
@@ -31,7 +43,7 @@ pub fn route(size: u64, align: u64) -> Route {
     } else if size <= SLAB_MAX && align <= GRAIN {
         Route::Slab(class_of(size))
     } else {
-        Route::Small
+        Route::Medium
     }
 }
 
@@ -70,7 +82,7 @@ impl Heap {
         self.regions[region].map_block(addr, size, id);
         self.regions[region].live += 1;
         if self.regions[region].graph == 0 {
-            self.recall[usize::from(!self.regions[region].small)].note(size, addr);
+            self.recall[self.regions[region].sort as usize].note(size, addr);
         }
         if let Route::Slab(class) = route {
             let slab = self.slabs.create(addr, id, stream, class);
@@ -203,8 +215,8 @@ impl Heap {
         let r = &mut self.regions[region as usize];
         r.live -= 1;
         if r.live == 0 && r.graph == 0 {
-            let large = usize::from(!r.small);
-            self.recall[large].emptied();
+            let sort = r.sort as usize;
+            self.recall[sort].emptied();
         }
         self.release_span(region, addr, size, tag);
         self.free_range(id, tag);

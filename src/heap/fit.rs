@@ -58,7 +58,7 @@ impl Heap {
         if r.graph != 0 {
             return None;
         }
-        let addr = self.recall[usize::from(!r.small)].predict(size)?;
+        let addr = self.recall[r.sort as usize].predict(size)?;
         let r = &self.regions[region as usize];
         if addr < r.base || addr + size > r.base + r.size || addr % align != 0 {
             return None;

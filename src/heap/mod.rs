@@ -1,8 +1,8 @@
 //! Layer 4: the heap of a pool. Metadata only: it knows addresses, handles and epochs, and never
 //! calls the driver except to record and query events.
 //!
-//! - Blocks up to 64 KiB come from slabs (`slab`), whose spans are ranges of the small region.
-//! - Blocks up to 1 MiB are ranges of the small region, in units of 8 KiB.
+//! - Blocks up to 64 KiB come from slabs (`slab`), whose spans are ranges of a region of slabs.
+//! - Blocks up to 1 MiB are ranges of a medium region, in units of 8 KiB.
 //! - Larger blocks are ranges of a large region, in units of 512 bytes.
 //! - `fit` finds a ready range and takes the handles under it; `grow` plans driver calls where
 //!   there is none; `reclaim` picks idle handles to give back; `pending` follows frees to
@@ -20,7 +20,7 @@ pub mod slab;
 use crate::base::{Error, Result, Status};
 use crate::space::handles::AliasId;
 use crate::space::ranges::Id;
-use crate::space::{Handles, Kind, Ranges, Region, Tag};
+use crate::space::{Handles, Kind, Ranges, Region, Sort, Tag};
 use crate::stream::Streams;
 use pending::Extra;
 use slab::Slabs;
@@ -64,7 +64,7 @@ pub struct Heap {
     pub ranges: Ranges,
     /// Physical memory.
     pub handles: Handles,
-    /// Reservations; index 0 is the small region, 1 the first large one.
+    /// Reservations; the first three are one of each sort, in the order of `Sort`.
     pub regions: Vec<Region>,
     /// Streams.
     pub streams: Streams,
@@ -72,8 +72,8 @@ pub struct Heap {
     pub slabs: Slabs,
     /// Pins, recorded uses and waiting frees by block address.
     pub extra: HashMap<u64, Extra>,
-    /// Where ranges were put before, of small and of large regions.
-    pub recall: [recall::Recall; 2],
+    /// Where ranges were put before, by sort of region.
+    pub recall: [recall::Recall; 3],
     /// Allocations when the pool was last swept because it was empty.
     pub swept_at: u64,
     /// Figures.
@@ -137,9 +137,9 @@ impl Heap {
     }
 
     /// Add a reservation, wholly unmapped.
-    pub fn add_region(&mut self, base: u64, size: u64, small: bool, graph: u64) -> u16 {
+    pub fn add_region(&mut self, base: u64, size: u64, sort: Sort, graph: u64) -> u16 {
         let index = self.regions.len() as u16;
-        let mut region = Region::new(base, size, self.page_shift, small);
+        let mut region = Region::new(base, size, self.page_shift, sort);
         region.graph = graph;
         let id = self.ranges.new_record(index, base, size, Kind::Unmapped);
         region.unmapped = self.ranges.insert(0, id);

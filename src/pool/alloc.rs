@@ -75,7 +75,7 @@ impl Pool {
         let mut heap = self.heap.lock();
         heap.now_ms = super::now_ms();
         let (region, index) = match stream.capture {
-            None => (u16::from(route == Route::Large), self.stream_index(&mut heap, stream)),
+            None => (route.sort() as u16, self.stream_index(&mut heap, stream)),
             Some(_) => self.captured(&mut heap, stream, route)?,
         };
         if stream.capture.is_none() {
@@ -147,17 +147,17 @@ impl Pool {
     fn ready(&self, heap: &mut Heap, job: &Job) -> Option<u64> {
         let Request { size, align, .. } = job.request;
         let found = heap.alloc_ready(job.region, job.stream, job.route, size, align);
-        if found.is_some() || heap.regions.len() <= 2 {
+        if found.is_some() || heap.regions.len() <= 3 {
             return found;
         }
         // A pool that outgrew its first reservations has more of the same sort.
-        let (small, graph) = {
+        let (sort, graph) = {
             let r = &heap.regions[job.region as usize];
-            (r.small, r.graph)
+            (r.sort, r.graph)
         };
         (0..heap.regions.len() as u16)
             .filter(|&r| r != job.region)
-            .filter(|&r| heap.regions[r as usize].small == small)
+            .filter(|&r| heap.regions[r as usize].sort == sort)
             .filter(|&r| heap.regions[r as usize].graph == graph)
             .collect::<Vec<_>>()
             .into_iter()
@@ -248,14 +248,14 @@ impl Pool {
         size: u64,
         rule: GrowRule,
     ) -> Result<Option<Plan>> {
-        let (small, graph) = {
+        let (sort, graph) = {
             let r = &heap.regions[job.region as usize];
-            (r.small, r.graph)
+            (r.sort, r.graph)
         };
         for attempt in 0..2 {
             for region in 0..heap.regions.len() as u16 {
                 let r = &heap.regions[region as usize];
-                if r.small == small && r.graph == graph && region != job.region {
+                if r.sort == sort && r.graph == graph && region != job.region {
                     if let Some(plan) = heap.plan(region, job.stream, size, job.request.align, rule)
                     {
                         return Ok(Some(plan));
@@ -263,7 +263,7 @@ impl Pool {
                 }
             }
             if attempt == 0 {
-                MutexGuard::unlocked(heap, || self.add_region(small, graph))?;
+                MutexGuard::unlocked(heap, || self.add_region(sort, graph))?;
             }
         }
         Err(Error::new(Status::E_ADDRESS_SPACE, "no room for the block in any reservation")

@@ -167,7 +167,7 @@ impl Pool {
         let request = super::alloc::Request::new(bytes, 0, 0)?;
         let addr = self.alloc(request, stream)?;
         let mut heap = self.heap.lock();
-        let region = u16::from(bytes > crate::base::units::SMALL_MAX);
+        let region = crate::heap::blocks::route(bytes, 0).sort() as u16;
         if let Place::Range(id) = heap.live_block(region, addr, false)? {
             heap.discard_unused(id);
         }

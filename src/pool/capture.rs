@@ -4,6 +4,7 @@ use super::Pool;
 use crate::base::{Error, Result, Status};
 use crate::heap::blocks::Route;
 use crate::heap::{Heap, NO_GRAPH};
+use crate::space::Sort;
 use crate::stream::StreamRef;
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::c_void;
@@ -131,24 +132,24 @@ impl Pool {
                 let _ = self.backend.graph_retain(device, graph, graph_gone, cookie);
             }
         }
-        let small = route != Route::Large;
+        let sort = route.sort();
         let found = (0..heap.regions.len())
-            .find(|&r| heap.regions[r].graph == capture.id && heap.regions[r].small == small);
-        let region = match found.or_else(|| self.recycled_region(heap, capture.id, small)) {
+            .find(|&r| heap.regions[r].graph == capture.id && heap.regions[r].sort == sort);
+        let region = match found.or_else(|| self.recycled_region(heap, capture.id, sort)) {
             Some(region) => region,
             None => {
-                MutexGuard::unlocked(heap, || self.add_region(small, capture.id))?;
+                MutexGuard::unlocked(heap, || self.add_region(sort, capture.id))?;
                 heap.regions.len() - 1
             }
         };
         Ok((region as u16, self.captured_stream(heap, stream, capture.id)))
     }
 
-    fn recycled_region(&self, heap: &mut Heap, graph: u64, small: bool) -> Option<usize> {
+    fn recycled_region(&self, heap: &mut Heap, graph: u64, sort: Sort) -> Option<usize> {
         let r = heap
             .regions
             .iter()
-            .position(|r| r.graph == NO_GRAPH && r.live == 0 && r.small == small)?;
+            .position(|r| r.graph == NO_GRAPH && r.live == 0 && r.sort == sort)?;
         heap.regions[r].graph = graph;
         Some(r)
     }

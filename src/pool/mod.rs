@@ -14,6 +14,7 @@ use crate::base::units::{round_up, CHUNK};
 use crate::base::{addr_map, Error, Result, Status};
 use crate::device::Backend;
 use crate::heap::Heap;
+use crate::space::Sort;
 use capture::Captures;
 use driver::DriverCounts;
 use parking_lot::Mutex;
@@ -185,7 +186,9 @@ impl Pool {
             asynchronous: info.caps.asynchronous,
             hooks,
         };
-        let reserved = pool.add_region(true, 0).and_then(|()| pool.add_region(false, 0));
+        let reserved = [Sort::Slabs, Sort::Large, Sort::Medium]
+            .into_iter()
+            .try_for_each(|sort| pool.add_region(sort, 0));
         if let Err(e) = reserved {
             pool.unreserve();
             return Err(e);
@@ -196,9 +199,9 @@ impl Pool {
     /// Reserve addresses for small or large blocks, of a graph or for everybody. Large regions are
     /// several times the device, so that freed places need not be unmapped; stepped down when
     /// refused.
-    fn add_region(&self, small: bool, graph: u64) -> Result<()> {
+    fn add_region(&self, sort: Sort, graph: u64) -> Result<()> {
         let device = self.desc.device;
-        let wanted = if graph == 0 && !small {
+        let wanted = if graph == 0 && sort == Sort::Large {
             (self.region_bytes * 8).max(1 << 40)
         } else {
             self.region_bytes.min(if graph == 0 { 1 << 40 } else { 64 << 30 })
@@ -224,7 +227,7 @@ impl Pool {
             let _ = self.backend.unreserve(device, base, size);
             return Err(Error::new(Status::E_ADDRESS_SPACE, "too many reservations in one pool"));
         }
-        let region = heap.add_region(base, size, small, graph);
+        let region = heap.add_region(base, size, sort, graph);
         addr_map::set(base, size, Some(addr_map::Owner { pool: self.slot, region }));
         Ok(())
     }

@@ -23,4 +23,4 @@ pub mod region;
 
 pub use handles::{Handles, Tag};
 pub use ranges::{Kind, Ranges};
-pub use region::{PageMap, Region};
+pub use region::{PageMap, Region, Sort};

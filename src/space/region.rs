@@ -17,6 +17,18 @@ pub enum PageMap {
     },
 }
 
+/// What a region serves. Blocks that live long, like the slabs of biases and counters, are kept apart
+/// from those that come and go, so that a few of them do not keep many pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Spans of slabs.
+    Slabs = 0,
+    /// Blocks above 1 MiB.
+    Large = 1,
+    /// Blocks in between.
+    Medium = 2,
+}
+
 /// One reservation of addresses.
 pub struct Region {
     /// First address.
@@ -43,13 +55,14 @@ pub struct Region {
     pub graph: u64,
     /// Live and pending blocks in it.
     pub live: u64,
-    /// Blocks up to 1 MiB (true) or larger ones.
-    pub small: bool,
+    /// What it serves.
+    pub sort: Sort,
 }
 
 impl Region {
     /// A region over a fresh reservation.
-    pub fn new(base: u64, size: u64, page_shift: u32, small: bool) -> Region {
+    pub fn new(base: u64, size: u64, page_shift: u32, sort: Sort) -> Region {
+        let small = sort != Sort::Large;
         let unit_shift = if small { 13 } else { 20 };
         let units = (size >> unit_shift) as usize;
         // Zeroed allocations of this size come from the kernel and take no memory until touched.
@@ -71,7 +84,7 @@ impl Region {
             first: 0,
             graph: 0,
             live: 0,
-            small,
+            sort,
         }
     }
 
@@ -100,7 +113,7 @@ impl Region {
     pub fn fit(&self, addr: u64, size: u64, align: u64) -> u64 {
         let page = self.page_bytes();
         let start = round_up(addr, align.max(self.granule));
-        if self.small {
+        if self.sort != Sort::Large {
             return start;
         }
         let tail = ((size - 1) & (page - 1)) + 1;
@@ -147,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_fitted_block_touches_the_least_number_of_pages() {
-        let region = Region::new(1 << 40, 1 << 30, 21, false);
+        let region = Region::new(1 << 40, 1 << 30, 21, Sort::Large);
         for size in [PAGE + 512, 3 * PAGE / 2, 2 * PAGE, 9 << 20, 40_960_000, PAGE - 512] {
             for offset in (0..2 * PAGE).step_by(128 << 10) {
                 let at = region.fit((1 << 40) + offset, size, 512);
@@ -160,7 +173,7 @@ mod tests {
 
     #[test]
     fn lookup_finds_starts_and_insides_of_large_blocks() {
-        let mut region = Region::new(1 << 40, 1 << 30, 21, false);
+        let mut region = Region::new(1 << 40, 1 << 30, 21, Sort::Large);
         let (a, size) = ((1 << 40) + 512, (1 << 20) + 1024);
         region.map_block(a, size, 7);
         region.map_block(a + size, 5 << 20, 9);
