@@ -80,6 +80,8 @@ pub struct Heap {
     pub counters: Counters,
     /// Slack in parts per million beyond the base, while takeovers are frequent.
     pub extra_slack_ppm: u32,
+    /// Judgements in a row that found takeovers frequent.
+    pub busy_windows: u32,
     /// Allocations and takeovers when that was last judged.
     pub judged: (u64, u64),
     /// log2 of the page size.
@@ -122,6 +124,7 @@ impl Heap {
             swept_at: 0,
             counters: Counters::default(),
             extra_slack_ppm: 0,
+            busy_windows: 0,
             judged: (0, 0),
             page_shift: page_bytes.trailing_zeros(),
             handle_pages_max: crate::space::handles::HANDLE_PAGES_MAX,

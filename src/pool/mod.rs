@@ -28,6 +28,8 @@ pub const SLACK_AUTO_PPM: u32 = 5_000;
 /// (serving) takes handles over at more than one in four allocations; it shrinks when that ends.
 const SLACK_STEP_PPM: u32 = 10_000;
 const SLACK_EXTRA_MAX_PPM: u32 = 35_000;
+/// Judgements in a row before it grows: the first steps of a training move much too, and then no more.
+const SLACK_PATIENCE: u32 = 3;
 /// Allocations between two judgements.
 const SLACK_WINDOW: u64 = 1024;
 /// At or below this slack handles are single pages, because larger ones could not keep within it.
@@ -277,7 +279,8 @@ fn judge_slack(heap: &mut Heap) {
         return;
     }
     heap.judged = (allocs, takeovers);
-    if since_takeovers * 4 > since_allocs {
+    heap.busy_windows = if since_takeovers * 4 > since_allocs { heap.busy_windows + 1 } else { 0 };
+    if heap.busy_windows >= SLACK_PATIENCE {
         heap.extra_slack_ppm = (heap.extra_slack_ppm + SLACK_STEP_PPM).min(SLACK_EXTRA_MAX_PPM);
     } else if since_takeovers * 64 < since_allocs {
         heap.extra_slack_ppm = heap.extra_slack_ppm.saturating_sub(SLACK_STEP_PPM / 4);
