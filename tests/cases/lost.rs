@@ -80,11 +80,16 @@ on_fake!(
         fake.cu.start(0);
         let pool = pool_limited(0);
         let x = alloc(pool, 4096, 0).unwrap();
-        let large = alloc(pool, 64 * MIB, 0).unwrap();
+        let (large, alone) = (alloc(pool, 64 * MIB, 0).unwrap(), alloc(pool, MIB, 0).unwrap());
         let nowhere = fake.cu.reserve(2 << 20);
         fake.launch(0, Kernel::instant().writing(nowhere, 64, 1));
         assert_ne!(fake.cu.cuCtxSynchronize(), 0, "the context is lost");
+        assert_eq!(fake.violations(), 1, "the kernel's access, provoked here");
+        fake.clear_violations();
         let lost = Err(Status::E_CONTEXT_LOST);
+        // A free that asks the driver nothing cannot know yet; what asks it says so from then on.
+        assert!(matches!(free(alone, 0), Ok(()) | Err(Status::E_CONTEXT_LOST)));
+        assert_eq!(trim(pool, 0).map(|_| ()), lost);
         let first = || (last_error().status, last_error().backend_code as u64);
         let wanted = (Status::E_CONTEXT_LOST.0, ILLEGAL_ADDRESS);
         for round in 0..2 {

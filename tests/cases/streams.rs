@@ -213,8 +213,10 @@ on_fake!(
             assert_eq!(fake.cu.cuMemsetD8Async(x, 0x42, size, s1), 0);
             assert_eq!(fake.cu.cuStreamSynchronize(s1), 0);
             let held = fake.hold(s2);
-            let mut host = vec![0u8; size];
-            let to = host.as_mut_ptr().cast();
+            // A copy to memory that is not pinned would be waited for.
+            let mut host = 0;
+            assert_eq!(fake.cu.cuMemHostAlloc(&mut host, size, 0), 0);
+            let to = host as *mut std::ffi::c_void;
             assert_eq!(fake.cu.cuMemcpyDtoHAsync_v2(to, x, size, s2), 0);
             record(x, s2 as u64).unwrap();
             free(x, s1 as u64).unwrap();
@@ -223,7 +225,10 @@ on_fake!(
             assert_eq!(fake.cu.cuStreamSynchronize(s1), 0);
             fake.unhold(held);
             assert_eq!(fake.cu.cuStreamSynchronize(s2), 0);
-            assert!(host.iter().all(|&byte| byte == 0x42), "the copy of {size} bytes is not intact");
+            // SAFETY: the driver gave `size` bytes here, and the copy wrote all of them.
+            let copied = unsafe { std::slice::from_raw_parts(to.cast::<u8>(), size) };
+            assert!(copied.iter().all(|&byte| byte == 0x42), "the copy of {size} bytes");
+            assert_eq!(fake.cu.cuMemFreeHost(host), 0);
             free(y, s1 as u64).unwrap();
         }
     }
