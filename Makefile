@@ -15,6 +15,8 @@ help: ## this list
 setup: ## check the tools, install what is missing
 	@scripts/setup.sh
 
+# One call that makes no rlib, so that link-time optimisation spans the library: 632 kB stripped
+# against 686 kB of `cargo build`, and a tenth fewer instructions a pair (callgrind).
 lib: setup ## the shipped libraries, into build/lib
 	@scripts/lib.sh
 

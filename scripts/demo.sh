@@ -22,7 +22,7 @@ build/bin/cenote replay "${traces[@]}" --passes 2 --json --report "$report" >"$o
 # The same operations from every language: one trace as plain lines that a beginner can read.
 first=${traces[0]}
 ops=$out/$(basename "$first" .cenotetrace).ops
-build/bin/cenote trace convert "$first" --to ops --out "$ops"
+build/bin/cenote trace convert "$first" "$ops" --to ops >"$out/convert.txt"
 
 say "demo: $(basename "$first") from C++, Python and Go"
 if ! [ "$out/replay" -nt bindings/cpp/examples/replay.cpp ]; then

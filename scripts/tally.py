@@ -4,8 +4,8 @@
     tally.py LOG…
 
 A passing Rust test that could not run says "skipped: REASON" on a line; it counts as skipped and
-not as passed. Prints the reasons and, last, "N passed, N failed, N skipped". Exit 1 if anything failed
-or nothing passed. `tally.py --self-test` checks the counting itself.
+not as passed. Prints the reasons and, last, "N passed, N failed, N skipped". Exit 1 if anything
+failed or nothing passed. `tally.py --self-test` checks the counting itself.
 """
 import collections
 import re
@@ -14,7 +14,7 @@ import sys
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 IGNORED = re.compile(r"^test (.*) \.\.\. ignored(?:, (.*))?$")
 COUNTS = re.compile(r"\b(\d+) (passed|failed|skipped|errors?)\b")
-REASON = re.compile(r"(?:^|[\s:])(?:skipped:|SKIPPED|SKIP:?)\s+(.*)$")
+REASON = re.compile(r"(?:^|[\s:])(?:skipped(?: on \w+)?:|SKIPPED|SKIP:?)\s+(.*)$")
 
 
 class Tally:

@@ -24,7 +24,8 @@ pub struct Owner {
 #[inline]
 pub fn find(addr: u64) -> Option<Owner> {
     let cell = MAP.get((addr / CHUNK) as usize)?;
-    // Acquire pairs with the release in `set`: the region's records are visible before its chunk is.
+    // Acquire pairs with the release in `set`: the region's records are visible before its chunk
+    // is.
     match cell.load(Ordering::Acquire) {
         0 => None,
         v => Some(Owner { pool: ((v - 1) >> 12) as u16, region: ((v - 1) & 0xFFF) as u16 }),

@@ -19,8 +19,8 @@ impl Size {
     }
 }
 
-/// Read "8GiB", "500MB" (decimal), "50%" or "4096" (bytes from 1 KiB up). A bare small number, a bare
-/// fraction, a blank inside and unknown units are refused: they are ambiguous.
+/// Read "8GiB", "500MB" (decimal), "50%" or "4096" (bytes from 1 KiB up). A bare small number, a
+/// bare fraction, a blank inside and unknown units are refused: they are ambiguous.
 pub fn parse_size(text: &str) -> Option<Size> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -52,7 +52,7 @@ pub fn parse_size(text: &str) -> Option<Size> {
     }
     let bytes = number.parse::<u64>().ok()?.checked_mul(scale)?;
     // "8" could be meant as gigabytes or as a percentage.
-    (unit != "" || bytes == 0 || bytes >= 1024).then_some(Size::Bytes(bytes))
+    (!unit.is_empty() || bytes == 0 || bytes >= 1024).then_some(Size::Bytes(bytes))
 }
 
 /// Read a share of 1 as parts per million: "0.01", "1%", "auto" is none.

@@ -41,8 +41,8 @@ unsafe fn read<T: Copy>(from: *const T) -> Result<T> {
     }
 }
 
-/// Write a struct: as much as the caller has room for. The size field becomes what was written; a longer
-/// struct's tail is zeroed.
+/// Write a struct: as much as the caller has room for. The size field becomes what was written; a
+/// longer struct's tail is zeroed.
 ///
 /// # Safety
 /// `to` is NULL or points to `struct_size` writable bytes, its first four being that size.

@@ -8,13 +8,16 @@ use crate::space::{Kind, Tag};
 
 /// Candidates looked at before a request counts as a miss. Each is O(log n), so a miss never scans.
 const TRIES: usize = 24;
-/// Aliases found in use elsewhere before a request counts as a miss. Each is marked, and not met again
-/// until its handle was idle, so the cost is spread over those changes.
+/// Aliases found in use elsewhere before a request counts as a miss. Each is marked, and not met
+/// again until its handle was idle, so the cost is spread over those changes.
 const FLIPS: usize = 512;
 
 impl Heap {
     /// A live range of `size` bytes from ready memory that `stream` may use; 0 if there is none.
     pub fn take_ready(&mut self, region: u16, stream: u32, size: u64, align: u64) -> Id {
+        if let Some(id) = self.take_recalled(region, stream, size, align) {
+            return id;
+        }
         let mut from = 0;
         let mut want = size;
         let (mut tries, mut flips) = (0, 0);
@@ -47,6 +50,28 @@ impl Heap {
             }
         }
         0
+    }
+
+    /// The place where the block was put last time, if it is free.
+    fn take_recalled(&mut self, region: u16, stream: u32, size: u64, align: u64) -> Option<Id> {
+        let r = &self.regions[region as usize];
+        if r.graph != 0 {
+            return None;
+        }
+        let addr = self.recall[usize::from(!r.small)].predict(size)?;
+        let r = &self.regions[region as usize];
+        if addr < r.base || addr + size > r.base + r.size || addr % align != 0 {
+            return None;
+        }
+        let mut id = self.ranges.containing(self.root(region, 0), addr);
+        if id == 0 && self.asynchronous {
+            id = self.ranges.containing(self.root(region, stream), addr);
+        }
+        if id == 0 || addr + size > self.ranges[id].addr + self.ranges[id].size {
+            return None;
+        }
+        self.acquire_span(region, addr, size, stream).ok()?;
+        Some(self.carve(id, addr, size))
     }
 
     /// The lowest ready range that the stream may use.
@@ -96,7 +121,8 @@ impl Heap {
                 (record.handle, record.page as usize)
             };
             if self.handles.release(alias, None, self.now_ms) {
-                // The tags of its ranges no longer say everything: the next use must ask the handle.
+                // The tags of its ranges no longer say everything: the next use must ask the
+                // handle.
                 self.handles[handle].home = 0;
             }
             page = at + self.handles[handle].pages as usize;
@@ -120,8 +146,8 @@ impl Heap {
         }
     }
 
-    /// The handle is idle: its other places may be used again. Their ranges carry no tag, because use
-    /// through another alias than the last one always asks the handle.
+    /// The handle is idle: its other places may be used again. Their ranges carry no tag, because
+    /// use through another alias than the last one always asks the handle.
     pub(crate) fn unblock(&mut self, handle: u32) {
         if self.handles[handle].aliases.len() < 2 {
             return;
@@ -139,6 +165,9 @@ impl Heap {
     fn carve(&mut self, id: Id, start: u64, size: u64) -> Id {
         let range = self.ranges[id];
         let (front, end) = (start - range.addr, range.addr + range.size);
+        if range.stream != 0 {
+            self.streams.note_reuse(range.stream, size);
+        }
         if front == 0 && start + size == end {
             self.ready_remove(id);
             self.ranges[id].stream = 0;
@@ -230,8 +259,8 @@ impl Heap {
     }
 
     /// Whether a ready neighbour joins a range that becomes ready with a tag, and the tag of both.
-    /// Same stream: always. Clean beside tagged: if there is only one stream, or if the clean part is
-    /// the smaller one, so that little is kept from other streams until the epoch ends.
+    /// Same stream: always. Clean beside tagged: if there is only one stream, or if the clean part
+    /// is the smaller one, so that little is kept from other streams until the epoch ends.
     fn joins(&self, other: Id, size: u64, stream: &mut u32, epoch: &mut u64) -> bool {
         if other == 0 || self.ranges[other].kind != Kind::Ready {
             return false;
@@ -253,8 +282,8 @@ impl Heap {
         false
     }
 
-    /// Take the pages of an inactive alias out of the ready ranges: one range of the given kind. `near`
-    /// is a ready range that overlaps it.
+    /// Take the pages of an inactive alias out of the ready ranges: one range of the given kind.
+    /// `near` is a ready range that overlaps it.
     pub(crate) fn flip_alias(&mut self, alias: AliasId, near: Id, kind: Kind) -> Id {
         let (region, page, handle) = {
             let a = self.handles.alias(alias);

@@ -1,10 +1,11 @@
 //! Growth: which driver calls give a request its memory.
 //!
-//! The block is placed at the lowest unmapped range, starting in the ready range before it where that
-//! spares pages. Handles follow blocks: the last, shared page gets a handle of its own, and the pages
-//! that belong to one block alone get handles of at most half of it, so that freeing the block leaves
-//! whole handles idle. Simulated and measured on recorded traces: 2 MiB handles everywhere reach the
-//! same ratio with three times the driver calls; whole-block handles need 2.5 % more memory.
+//! The block is placed at the lowest unmapped range, starting in the ready range before it where
+//! that spares pages. Handles follow blocks: the last, shared page gets a handle of its own, and
+//! the pages that belong to one block alone get handles of at most half of it, so that freeing the
+//! block leaves whole handles idle. Simulated and measured on recorded traces: 2 MiB handles
+//! everywhere reach the same ratio with three times the driver calls; whole-block handles need
+//! 2.5 % more memory.
 //!
 //! New memory is created while held bytes stay within the slack; beyond it idle handles are mapped
 //! here as well (taken over). Slack is soft: without a fitting idle handle, memory is created.
@@ -75,8 +76,8 @@ impl Plan {
 }
 
 impl Heap {
-    /// Plan driver calls for a block of `size` bytes. None: the limits do not allow it, or the region
-    /// has no addresses left (`no_addresses` tells).
+    /// Plan driver calls for a block of `size` bytes. None: the limits do not allow it, or the
+    /// region has no addresses left (`no_addresses` tells).
     pub fn plan(
         &mut self,
         region: u16,
@@ -121,8 +122,8 @@ impl Heap {
         room < size + self.page_bytes().max(align)
     }
 
-    /// Where the block starts: in the ready range before the gap if its pages can be used, else in the
-    /// gap. The handles of the front are acquired.
+    /// Where the block starts: in the ready range before the gap if its pages can be used, else in
+    /// the gap. The handles of the front are acquired.
     fn front(
         &mut self,
         region: u16,
@@ -231,7 +232,8 @@ impl Heap {
         }
     }
 
-    /// The oldest place of an idle handle, if it has too many or all have; nothing may use it any more.
+    /// The oldest place of an idle handle, if it has too many or all have; nothing may use it any
+    /// more.
     fn surplus_place(&mut self, id: HandleId) -> Option<Unmap> {
         let many = self.handles.alias_count >= self.handles.count() + SPARE_ALIASES_MAX;
         let handle = &self.handles[id];
@@ -242,8 +244,9 @@ impl Heap {
         Some(self.close_place(alias, bytes))
     }
 
-    /// An idle handle that fits: the largest of at most `need` pages, else the smallest larger one that
-    /// still lies in the gap. Among equals the one idle longest, one with a single place before others; each list is tried a few steps deep.
+    /// An idle handle that fits: the largest of at most `need` pages, else the smallest larger one
+    /// that still lies in the gap. Among equals the one idle longest, one with a single place
+    /// before others; each list is tried a few steps deep.
     fn idle_handle(&mut self, region: u16, need: usize, gap_pages: usize, stream: u32) -> HandleId {
         // A graph is launched on any stream later: its memory must be finished for all.
         let any_stream = self.regions[region as usize].graph != 0;

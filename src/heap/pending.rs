@@ -86,7 +86,8 @@ impl Heap {
         Ok(())
     }
 
-    /// At a free: let the block wait for every recorded use that is not finished. False if none is left.
+    /// At a free: let the block wait for every recorded use that is not finished. False if none is
+    /// left.
     pub(crate) fn settle_uses(&mut self, region: u16, addr: u64, stream: u32, used: u64) -> bool {
         let Some(extra) = self.extra.get_mut(&addr) else { return false };
         let uses = std::mem::take(&mut extra.uses);

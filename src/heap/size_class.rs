@@ -1,8 +1,9 @@
 //! Size classes of slab blocks, computed.
 //!
 //! 512-byte steps to 4 KiB, then eight classes an octave, so that rounding wastes at most 1/8 from
-//! 4 KiB up. Above `SLAB_MAX` blocks are ranges of whole 8 KiB units. A slab is a span of units that
-//! holds up to 128 blocks of one class; its length is the shortest that wastes at most 1/32 of it.
+//! 4 KiB up. Above `SLAB_MAX` blocks are ranges of whole 8 KiB units. A slab is a span of units
+//! that holds up to 128 blocks of one class; its length is the shortest that wastes at most 1/32 of
+//! it.
 
 use crate::base::units::GRAIN;
 
@@ -59,7 +60,7 @@ const _: () = assert!(SIZES[CLASSES - 1] == SLAB_MAX);
 #[inline]
 pub const fn class_of(size: u64) -> usize {
     if size <= 4096 {
-        return ((size + GRAIN - 1) / GRAIN) as usize - 1;
+        return size.div_ceil(GRAIN) as usize - 1;
     }
     let octave = 63 - (size - 1).leading_zeros() as usize - 12;
     let step = (size - 1 - (4096 << octave)) >> (9 + octave);

@@ -147,7 +147,7 @@ impl Slab {
         let offset = (addr - self.base) as u32;
         let size = SIZES[self.class as usize] as u32;
         let index = offset / size;
-        (index < u32::from(self.blocks)).then_some((index as usize, offset % size == 0))
+        (index < u32::from(self.blocks)).then_some((index as usize, offset.is_multiple_of(size)))
     }
 
     /// Bytes asked for, of a live block.
@@ -160,12 +160,11 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heap::size_class::CLASSES;
 
     #[test]
     fn a_slab_hands_out_each_block_once() {
         let mut slabs = Slabs::default();
-        for class in 0..CLASSES {
+        for (class, size_bytes) in SIZES.iter().copied().enumerate() {
             let id = slabs.create(1 << 40, 1, 0, class);
             let slab = &mut slabs[id];
             let mut seen = std::collections::HashSet::new();
@@ -173,10 +172,10 @@ mod tests {
                 assert!(seen.insert(slab.take(1)));
             }
             assert_eq!(seen.len(), blocks_of(class));
-            let last = (1 << 40) + (blocks_of(class) as u64 - 1) * SIZES[class];
+            let last = (1 << 40) + (blocks_of(class) as u64 - 1) * size_bytes;
             assert_eq!(slab.index_of(last), Some((blocks_of(class) - 1, true)));
-            assert_eq!(slab.index_of(last + 1).unwrap().1, false);
-            assert_eq!(slab.index_of(last + SIZES[class]), None);
+            assert!(!slab.index_of(last + 1).unwrap().1);
+            assert_eq!(slab.index_of(last + size_bytes), None);
             slab.give(blocks_of(class) - 1);
             assert_eq!(slab.take(1), last);
             slabs.discard(id);

@@ -296,8 +296,8 @@ impl Pool {
         heap.streams.close(stream, raw, self.desc.device, self.backend)
     }
 
-    /// Close all open epochs: persistent streams by their own events, the others by one event of the
-    /// context, if no capture is known that it would break.
+    /// Close all open epochs: persistent streams by their own events, the others by one event of
+    /// the context, if no capture is known that it would break.
     pub(super) fn close_everything(&self, heap: &mut Heap) {
         let device = self.desc.device;
         for index in heap.streams.indices() {

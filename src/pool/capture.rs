@@ -18,8 +18,8 @@ struct Capture {
     /// Handles of the streams seen in it: the driver tells no id while a stream is captured.
     streams: Vec<u64>,
     running: bool,
-    /// Set by the driver when the graph and all its executables are gone. Leaked with the graph: the
-    /// driver keeps its address for as long as it likes.
+    /// Set by the driver when the graph and all its executables are gone. Leaked with the graph:
+    /// the driver keeps its address for as long as it likes.
     gone: &'static AtomicBool,
 }
 

@@ -96,8 +96,8 @@ impl Pool {
         }
     }
 
-    // Errors of unmap and release are not the caller's: only a lost context makes them fail, which the
-    // backend remembers and answers to every later call.
+    // Errors of unmap and release are not the caller's: only a lost context makes them fail, which
+    // the backend remembers and answers to every later call.
     fn unmap(&self, addr: u64, bytes: u64) {
         let device = self.desc.device;
         let _ = self.timed(&self.driver.unmap, || self.backend.unmap(device, addr, bytes));

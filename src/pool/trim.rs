@@ -66,8 +66,8 @@ impl Pool {
         }
     }
 
-    /// Give back idle handles that were idle since before `idle_before_ms`, at least `wanted` bytes if
-    /// there are so many. The bytes given back.
+    /// Give back idle handles that were idle since before `idle_before_ms`, at least `wanted` bytes
+    /// if there are so many. The bytes given back.
     pub(super) fn release_idle(
         &self,
         heap: &mut MutexGuard<'_, Heap>,
@@ -168,10 +168,11 @@ impl Pool {
             let _ = self.backend.release(device, phys, bytes);
         }
         self.ledger.give(heap.counters.held_bytes);
-        heap.counters = crate::heap::Counters::default();
         heap.streams.clear_events(device, self.backend);
         drop(heap);
         self.unreserve();
+        // The pool's record is leaked, its metadata is not.
+        *self.heap.lock() = Heap::new(self.page_bytes, self.asynchronous);
         Ok(())
     }
 }

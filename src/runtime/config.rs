@@ -39,7 +39,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "slack",
         default: "auto",
-        help: "held may exceed peak live by this share before idle memory is taken over: auto, 0.01, 1%",
+        help: "share by which held may exceed peak live before takeover: auto, 0.01, 1%",
         check: |v| parse_share(v).is_some(),
     },
     OptionSpec {
@@ -51,13 +51,13 @@ pub const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "lag",
         default: "0",
-        help: "testing: completions come this many operations late (0 to 1000000; ticked by replay)",
+        help: "testing: completions come this many operations late (0 to 1000000)",
         check: |v| v.parse::<u64>().is_ok_and(|n| n <= 1_000_000),
     },
     OptionSpec {
         name: "host_memory",
         default: "auto",
-        help: "testing: memory of each device of the host backend, more than there is allowed: auto, 1TiB",
+        help: "testing: memory of each host device, even more than there is: auto, 1TiB",
         check: |v| v == "auto" || matches!(parse_size(v), Some(Size::Bytes(1..))),
     },
     OptionSpec {

@@ -1,9 +1,9 @@
 //! One copy a process: finding out whether another copy of the library already serves it.
 //!
-//! Copies loaded from different files, or linked in statically, share no variable. What they share is
-//! the process: the copy that serves keeps one named page mapped, which every other copy finds in the
-//! process's own list of mappings. It needs no environment variable (not thread-safe to set, and
-//! inherited across exec) and no file.
+//! Copies loaded from different files, or linked in statically, share no variable. What they share
+//! is the process: the copy that serves keeps one named page mapped, which every other copy finds
+//! in the process's own list of mappings. It needs no environment variable (not thread-safe to set,
+//! and inherited across exec) and no file.
 
 use std::io::Read;
 

@@ -25,7 +25,8 @@ static GENERATIONS: [AtomicU32; POOLS_MAX] = [const { AtomicU32::new(0) }; POOLS
 static DEFAULTS: [AtomicU64; DEVICES_MAX] = [const { AtomicU64::new(0) }; DEVICES_MAX];
 static CREATING: Mutex<()> = Mutex::new(());
 
-/// What the layer above is told of mapping changes: mapped, device, address, bytes, driver's handle.
+/// What the layer above is told of mapping changes: mapped, device, address, bytes, driver's
+/// handle.
 pub type Observer = Box<dyn Fn(bool, u32, u64, u64, u64) + Send + Sync>;
 static OBSERVER: parking_lot::RwLock<Option<std::sync::Arc<Observer>>> =
     parking_lot::RwLock::new(None);

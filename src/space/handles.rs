@@ -200,9 +200,9 @@ impl Handles {
         &mut self.aliases[id as usize]
     }
 
-    /// One more live block of `stream` uses the handle through `alias`. `done` says whether a tag is
-    /// finished. Through the home alias the tags of the ranges already decided; through another one
-    /// every use of the handle must be finished or be of the same stream.
+    /// One more live block of `stream` uses the handle through `alias`. `done` says whether a tag
+    /// is finished. Through the home alias the tags of the ranges already decided; through another
+    /// one every use of the handle must be finished or be of the same stream.
     #[inline]
     pub fn acquire(
         &mut self,
@@ -219,7 +219,8 @@ impl Handles {
         if handle.active != 0 || handle.busy {
             return Err(Conflict::Elsewhere);
         }
-        // A graph's memory is used through the graph's own place, the last one, until it is released.
+        // A graph's memory is used through the graph's own place, the last one, until it is
+        // released.
         if handle.private && handle.aliases.last() != Some(&alias) {
             return Err(Conflict::Elsewhere);
         }

@@ -1,12 +1,12 @@
 //! Range records and the address-ordered index over free ones.
 //!
-//! Every byte of a region belongs to exactly one range. Ranges are linked in address order, so that a
-//! free finds both neighbours at once. Free ranges that may be handed out are also nodes of a treap
-//! ordered by address and augmented with the largest size below each node: "lowest address with at
-//! least n bytes" takes O(log n). First fit at the lowest address was measured against best fit on
-//! recorded training traces: it needs less memory and, with aliases, no driver call in the second
-//! round. Node priorities come from a fixed-seed generator, so runs repeat.
-//! (Treap: Seidel and Aragon, "Randomized Search Trees", 1996.)
+//! Every byte of a region belongs to exactly one range. Ranges are linked in address order, so that
+//! a free finds both neighbours at once. Free ranges that may be handed out are also nodes of a
+//! treap ordered by address and augmented with the largest size below each node: "lowest address
+//! with at least n bytes" takes O(log n). First fit at the lowest address was measured against best
+//! fit on recorded training traces: it needs less memory and, with aliases, no driver call in the
+//! second round. Node priorities come from a fixed-seed generator, so runs repeat. (Treap: Seidel
+//! and Aragon, "Randomized Search Trees", 1996.)
 
 /// Index of a range; 0 is none.
 pub type Id = u32;
@@ -158,8 +158,8 @@ impl Ranges {
         self.len() == 0
     }
 
-    /// Cut `id` at `at`: it keeps the front, a new record with the same attributes gets the rest. Neither is
-    /// in a tree.
+    /// Cut `id` at `at`: it keeps the front, a new record with the same attributes gets the rest.
+    /// Neither is in a tree.
     pub fn split(&mut self, id: Id, at: u64) -> Id {
         let whole = self[id];
         debug_assert!(at > whole.addr && at < whole.addr + whole.size);

@@ -7,8 +7,8 @@ use crate::base::units::round_up;
 pub enum PageMap {
     /// Blocks of whole units: every covered unit names its range.
     Units(Vec<u32>),
-    /// Blocks longer than a unit: at most one starts in each unit (`starts`), and `covers` names the
-    /// one that contains the unit's first byte.
+    /// Blocks longer than a unit: at most one starts in each unit (`starts`), and `covers` names
+    /// the one that contains the unit's first byte.
     Starts {
         /// Range that starts in the unit.
         starts: Vec<u32>,
@@ -93,9 +93,9 @@ impl Region {
         1 << self.page_shift
     }
 
-    /// Lowest start at or above `addr` at which a block of `size` touches no more pages than it must.
-    /// For blocks of 1 MiB and more this keeps a page from being held by two large blocks where one
-    /// would do; smaller ones are packed.
+    /// Lowest start at or above `addr` at which a block of `size` touches no more pages than it
+    /// must. For blocks of 1 MiB and more this keeps a page from being held by two large blocks
+    /// where one would do; smaller ones are packed.
     #[inline]
     pub fn fit(&self, addr: u64, size: u64, align: u64) -> u64 {
         let page = self.page_bytes();
@@ -119,7 +119,8 @@ impl Region {
             PageMap::Units(ids) => ids[first..first + (size >> self.unit_shift) as usize].fill(id),
             PageMap::Starts { starts, covers } => {
                 starts[first] = id;
-                // Units whose first byte lies in the block; the first one only if the block starts it.
+                // Units whose first byte lies in the block; the first one only if the block starts
+                // it.
                 let from = (round_up(addr - self.base, unit) >> self.unit_shift) as usize;
                 let to = (round_up(addr - self.base + size, unit) >> self.unit_shift) as usize;
                 covers[from.min(to)..to].fill(id);

@@ -225,16 +225,24 @@ impl Streams {
         record.open_bytes += bytes;
     }
 
-    /// True if the open epoch is full enough to be worth an event. With one stream nobody else waits
-    /// for its memory, so events are needed for giving pages back only.
+    /// True if the open epoch is full enough to be worth an event. With one stream nobody else
+    /// waits for its memory, so events are needed for giving pages back only.
     #[inline]
     pub fn wants_close(&self, index: u32, held_bytes: u64) -> bool {
         let record = &self[index];
         if self.count() == 1 {
             record.open_frees >= 1024 && record.open_bytes >= held_bytes / 8
         } else {
-            record.open_frees >= 64 || record.open_bytes >= 2 << 20
+            record.open_frees >= 64 && record.open_bytes >= 1 << 20
+                || record.open_bytes >= (held_bytes / 32).max(2 << 20)
         }
+    }
+
+    /// The stream took its own memory back: fewer bytes wait for its epoch.
+    #[inline]
+    pub fn note_reuse(&mut self, index: u32, bytes: u64) {
+        let record = &mut self[index];
+        record.open_bytes = record.open_bytes.saturating_sub(bytes);
     }
 
     /// Close the open epoch of a live stream that is not being captured by an event on `raw`.

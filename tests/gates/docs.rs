@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 /// Words that ARCHITECTURE.md must define: the nouns of the sources and of the documents.
 const WORDS: [&str; 26] = [
+    "alias",
     "arena",
     "backend",
     "block",
     "capture",
     "decay",
-    "depot",
     "device",
     "epoch",
     "event",
@@ -18,12 +18,12 @@ const WORDS: [&str; 26] = [
     "held",
     "kind",
     "live",
-    "magazine",
     "orphan",
     "page",
     "pending",
     "pin",
     "pool",
+    "region",
     "reservation",
     "slab",
     "slack",

@@ -1,14 +1,24 @@
-//! `cenote trace convert`: any trace becomes cenote's own compact one, whole or in part.
+//! `cenote trace convert`: any trace becomes cenote's own compact one, or plain lines, whole or in
+//! part.
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::report::units;
 use crate::trace::open::{self, Format};
 use crate::trace::thin::Thinning;
-use crate::trace::{compact, Trace};
+use crate::trace::{compact, ops, Trace};
 use std::path::PathBuf;
 
-/// Write a trace as cenote's own compact format (.cenotetrace)
+/// What to write.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Target {
+    /// cenote's own compact format (.cenotetrace)
+    Compact,
+    /// Lines "+ ID BYTES" and "- ID", without the streams: for programs of a few lines
+    Ops,
+}
+
+/// Write a trace as cenote's own compact format (.cenotetrace), or as plain lines
 #[derive(clap::Args)]
 pub struct ConvertArgs {
     /// Trace to read
@@ -20,6 +30,9 @@ pub struct ConvertArgs {
     /// Format of the input; by default known from its content
     #[arg(long, value_enum, default_value = "auto", value_name = "FORMAT")]
     from: Format,
+    /// What to write
+    #[arg(long, value_enum, default_value = "compact", value_name = "FORMAT")]
+    to: Target,
     /// Leave out this many operations after the recording's start; what is live then counts as live
     /// before
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -47,7 +60,10 @@ pub fn run(args: &ConvertArgs) -> Outcome<()> {
     if kept.ops.is_empty() {
         return Err(Failure::file(&args.input, "nothing is left of the trace"));
     }
-    let bytes = compact::write(&kept);
+    let bytes = match args.to {
+        Target::Compact => compact::write(&kept),
+        Target::Ops => ops::write(&kept).into_bytes(),
+    };
     std::fs::write(&args.output, &bytes).map_err(|e| {
         Failure::run(format_args!("{}: cannot be written: {e}", args.output.display()))
     })?;

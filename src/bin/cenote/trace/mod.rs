@@ -11,6 +11,7 @@ pub mod csv;
 pub mod events;
 pub mod guard;
 pub mod open;
+pub mod ops;
 pub mod rmm;
 pub mod snapshot;
 pub mod thin;
