@@ -57,7 +57,12 @@ pub fn alloc_aligned(pool: u64, size: u64, align: u64, stream: u64) -> Answer<u6
 
 /// Allocate with flags.
 pub fn alloc_flags(pool: u64, size: u64, flags: u32, stream: u64) -> Answer<u64> {
-    let desc = cenote_alloc_desc { flags, size_bytes: size, ..sized() };
+    alloc_with(pool, size, 0, flags, stream)
+}
+
+/// Allocate with an alignment and flags.
+pub fn alloc_with(pool: u64, size: u64, align: u64, flags: u32, stream: u64) -> Answer<u64> {
+    let desc = cenote_alloc_desc { flags, size_bytes: size, align_bytes: align, ..sized() };
     let mut out = std::ptr::null_mut();
     // SAFETY: as for `alloc`.
     answer(unsafe { block::cenote_alloc_ex(pool, &desc, ptr(stream), &mut out) })?;
