@@ -147,9 +147,11 @@ impl Pool {
         if self.backend.sticky().is_none() {
             let _ = self.poll_events(&mut heap);
         }
+        let unused = heap.counters.held_bytes.saturating_sub(heap.counters.used_bytes);
         PoolStats {
             heap: heap.counters,
-            pending_bytes: heap.pending_bytes(),
+            // An unfinished range whose memory was taken over by its own stream is in use already.
+            pending_bytes: heap.pending_bytes().min(unused),
             largest_free_bytes: largest_ready(&heap),
             events: (heap.streams.recorded, heap.streams.queried),
         }

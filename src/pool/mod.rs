@@ -262,11 +262,15 @@ impl Pool {
         let reference = c.reference_live_bytes.max(c.live_bytes + requested);
         let slack = (u128::from(reference) * u128::from(slack_ppm) / 1_000_000) as u64;
         let own = self.desc.limit_bytes.saturating_sub(c.held_bytes);
+        let most = self.desc.limit_bytes.min(self.ledger.limit()).min(self.region_bytes);
+        // Past half of what there is, memory that only goes home with its neighbours is not to be had.
+        let scarce = c.held_bytes.saturating_add(requested) > most / 2;
+        let fine = !self.desc.slack_is_auto && self.desc.slack_ppm <= SINGLE_PAGE_SLACK_PPM;
         crate::heap::grow::GrowRule {
             within_slack: (reference + slack).saturating_sub(c.held_bytes),
             allowed: own.min(self.ledger.room()),
             takeover: heap.takeover,
-            single_pages: !self.desc.slack_is_auto && self.desc.slack_ppm <= SINGLE_PAGE_SLACK_PPM,
+            single_pages: fine || scarce,
         }
     }
 }

@@ -42,6 +42,10 @@ impl Pool {
         self.settle(&mut heap)?;
         let surplus = heap.counters.held_bytes.saturating_sub(keep);
         let returned = self.release_idle(&mut heap, u64::MAX, surplus);
+        // The driver may have been asked for the first time since the context was lost.
+        if let Some(e) = self.backend.sticky() {
+            return Err(e);
+        }
         heap.counters.reference_live_bytes = heap.counters.live_bytes;
         let idle = heap.handles.idle_pages << heap.page_shift;
         let pending = if keep == 0 { idle } else { heap.pending_bytes().min(idle) };
