@@ -5,13 +5,12 @@
 #
 # CENOTE_LIBRARY   the shared library (default: build/lib/libcenote.so.0, which `make lib` builds)
 # PYTHON           an interpreter with pytest (default: python3)
-# CENOTE_BUILD     a folder for what is built (default: build/bindings)
 #
 # Prints what it skips and why. Exit code 1 if a part failed.
 set -uo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-work="${CENOTE_BUILD:-$root/build/bindings}"
+work="$root/build/bindings"
 CENOTE_LIBRARY="$(realpath -m "${CENOTE_LIBRARY:-$root/build/lib/libcenote.so.0}")"
 PYTHON="${PYTHON:-python3}"
 export CENOTE_LIBRARY PYTHON

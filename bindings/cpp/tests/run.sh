@@ -69,6 +69,22 @@ other_builds() {
     "$work/two_files"
 }
 
+# C28: objects that outlive main, in whatever order they go: exit code 0 and not a word.
+exits() {
+    local way said
+    "$CXX" -std=c++17 "${strict[@]}" "${include[@]}" "$here/exit.cpp" "${linked[@]}" -pthread \
+        -o "$work/exit_linked"
+    "$CXX" -std=c++17 "${strict[@]}" "${include[@]}" -DCENOTE_DL "$here/exit.cpp" -ldl -pthread \
+        -o "$work/exit_opened"
+    for way in linked opened; do
+        for _ in $(seq 20); do
+            said="$("$work/exit_$way" 2>&1)" || { say "exit: code $? ($way)"; exit 1; }
+            [ -z "$said" ] || { say "exit: said '$said' ($way)"; exit 1; }
+        done
+    done
+    say "exit: 2 passed, 0 failed"
+}
+
 opened() {
     "$CC" -std=c99 "${strict[@]}" "${include[@]}" "$here/dl.c" -ldl -o "$work/dl"
     "$work/dl" ok
@@ -118,5 +134,6 @@ pkg_config() {
 headers
 behaviour
 other_builds
+exits
 opened
 package

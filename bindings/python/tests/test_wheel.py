@@ -32,8 +32,9 @@ def build(tmp_path):
         environment = dict(
             os.environ, CARGO=str(cargo), CARGO_TARGET_DIR=str(tmp_path / "target"), STRIP="true"
         )
+        hatchling = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
         done = subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", f"{tmp_path}/out"],
+            [*hatchling, "-d", str(tmp_path / "out")],
             cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=120,
         )
         return done.returncode, done.stdout + done.stderr, list(tmp_path.glob("out/*.whl"))
