@@ -8,6 +8,10 @@ use crate::base::{Error, Result, Status};
 use crate::space::ranges::Id;
 use crate::space::{Kind, Tag};
 
+/// Allocations after which a pool that becomes empty gives its cached slabs back: often enough to start
+/// a round afresh, too seldom to matter to a loop that holds one block at a time.
+const SWEEP_AFTER: u64 = 256;
+
 /// How a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -65,6 +69,9 @@ impl Heap {
             (self.ranges[id].addr, self.ranges[id].size, self.ranges[id].region as usize);
         self.regions[region].map_block(addr, size, id);
         self.regions[region].live += 1;
+        if self.regions[region].graph == 0 {
+            self.recall[usize::from(!self.regions[region].small)].note(size, addr);
+        }
         if let Route::Slab(class) = route {
             let slab = self.slabs.create(addr, id, stream, class);
             self.ranges[id].slab = slab;
@@ -193,7 +200,12 @@ impl Heap {
         let (addr, size, region) =
             (self.ranges[id].addr, self.ranges[id].size, self.ranges[id].region);
         self.regions[region as usize].map_block(addr, size, 0);
-        self.regions[region as usize].live -= 1;
+        let r = &mut self.regions[region as usize];
+        r.live -= 1;
+        if r.live == 0 && r.graph == 0 {
+            let large = usize::from(!r.small);
+            self.recall[large].emptied();
+        }
         self.release_span(region, addr, size, tag);
         self.free_range(id, tag);
     }
@@ -230,6 +242,11 @@ impl Heap {
             Place::Slab { slab, index } => {
                 self.free_in_slab(region, slab, index, addr, stream, waits);
             }
+        }
+        if self.counters.live_blocks == 0 && self.counters.allocs - self.swept_at > SWEEP_AFTER {
+            // The next round starts from an empty heap, as this one did.
+            self.swept_at = self.counters.allocs;
+            self.flush_slabs();
         }
         Ok(())
     }

@@ -15,6 +15,9 @@ const FLIPS: usize = 512;
 impl Heap {
     /// A live range of `size` bytes from ready memory that `stream` may use; 0 if there is none.
     pub fn take_ready(&mut self, region: u16, stream: u32, size: u64, align: u64) -> Id {
+        if let Some(id) = self.take_recalled(region, stream, size, align) {
+            return id;
+        }
         let mut from = 0;
         let mut want = size;
         let (mut tries, mut flips) = (0, 0);
@@ -47,6 +50,28 @@ impl Heap {
             }
         }
         0
+    }
+
+    /// The place where the block was put last time, if it is free.
+    fn take_recalled(&mut self, region: u16, stream: u32, size: u64, align: u64) -> Option<Id> {
+        let r = &self.regions[region as usize];
+        if r.graph != 0 {
+            return None;
+        }
+        let addr = self.recall[usize::from(!r.small)].predict(size)?;
+        let r = &self.regions[region as usize];
+        if addr < r.base || addr + size > r.base + r.size || addr % align != 0 {
+            return None;
+        }
+        let mut id = self.ranges.containing(self.root(region, 0), addr);
+        if id == 0 && self.asynchronous {
+            id = self.ranges.containing(self.root(region, stream), addr);
+        }
+        if id == 0 || addr + size > self.ranges[id].addr + self.ranges[id].size {
+            return None;
+        }
+        self.acquire_span(region, addr, size, stream).ok()?;
+        Some(self.carve(id, addr, size))
     }
 
     /// The lowest ready range that the stream may use.
@@ -140,6 +165,9 @@ impl Heap {
     fn carve(&mut self, id: Id, start: u64, size: u64) -> Id {
         let range = self.ranges[id];
         let (front, end) = (start - range.addr, range.addr + range.size);
+        if range.stream != 0 {
+            self.streams.note_reuse(range.stream, size);
+        }
         if front == 0 && start + size == end {
             self.ready_remove(id);
             self.ranges[id].stream = 0;

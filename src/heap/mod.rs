@@ -12,6 +12,7 @@ pub mod blocks;
 pub mod fit;
 pub mod grow;
 pub mod pending;
+pub mod recall;
 pub mod reclaim;
 pub mod size_class;
 pub mod slab;
@@ -71,8 +72,16 @@ pub struct Heap {
     pub slabs: Slabs,
     /// Pins, recorded uses and waiting frees by block address.
     pub extra: HashMap<u64, Extra>,
+    /// Where ranges were put before, of small and of large regions.
+    pub recall: [recall::Recall; 2],
+    /// Allocations when the pool was last swept because it was empty.
+    pub swept_at: u64,
     /// Figures.
     pub counters: Counters,
+    /// Slack in parts per million beyond the base, while takeovers are frequent.
+    pub extra_slack_ppm: u32,
+    /// Allocations and takeovers when that was last judged.
+    pub judged: (u64, u64),
     /// log2 of the page size.
     pub page_shift: u32,
     /// Largest handle in pages that growth makes.
@@ -109,7 +118,11 @@ impl Heap {
             streams: Streams::default(),
             slabs: Slabs::default(),
             extra: HashMap::new(),
+            recall: Default::default(),
+            swept_at: 0,
             counters: Counters::default(),
+            extra_slack_ppm: 0,
+            judged: (0, 0),
             page_shift: page_bytes.trailing_zeros(),
             handle_pages_max: crate::space::handles::HANDLE_PAGES_MAX,
             takeover: true,

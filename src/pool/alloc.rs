@@ -79,7 +79,7 @@ impl Pool {
             Some(_) => self.captured(&mut heap, stream, route)?,
         };
         if stream.capture.is_none() {
-            self.captures.ended(stream.key);
+            self.captures.ended(stream.raw);
         }
         if let Some(addr) = heap.alloc_ready(region, index, route, request.size, request.align) {
             return Ok(addr);
@@ -306,7 +306,7 @@ impl Pool {
                 continue;
             }
             let raw = s.raw;
-            let capturing = self.captures.runs_on(s.key)
+            let capturing = self.captures.runs_on(raw)
                 || (!s.told && !matches!(self.backend.capture(device, raw), Ok(None)));
             if !capturing {
                 let _ = heap.streams.close(index, raw, device, self.backend);

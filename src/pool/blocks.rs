@@ -5,7 +5,6 @@ use crate::base::Result;
 use crate::heap::{Heap, Place};
 use crate::space::ranges::Id;
 use crate::stream::StreamRef;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Facts of a live block.
 #[derive(Clone, Debug)]
@@ -56,9 +55,12 @@ impl Pool {
         heap.now_ms = super::now_ms();
         let index = self.freeing_stream(&mut heap, region, stream);
         heap.free(region, addr, index, expected)?;
+        if self.desc.decay_ms == Some(0) {
+            return self.give_back_at_once(&mut heap);
+        }
         if heap.asynchronous && stream.capture.is_none() {
             let held = heap.counters.held_bytes;
-            if heap.streams.wants_close(index, held) && !self.captures.runs_on(stream.key) {
+            if heap.streams.wants_close(index, held) && !self.captures.runs_on(stream.raw) {
                 // Without the event the frees stay open: later calls close them.
                 let _ = self.close_own(&mut heap, index, stream.raw);
                 self.poll_events(&mut heap)?;
@@ -132,7 +134,7 @@ impl Pool {
     pub fn retire(&self, stream: &StreamRef) {
         let mut heap = self.heap.lock();
         if let Some(index) = heap.streams.find(stream.key) {
-            if !self.captures.runs_on(stream.key) {
+            if !self.captures.runs_on(stream.raw) {
                 let _ = self.close_own(&mut heap, index, stream.raw);
             }
             heap.streams.retire(stream.key);
@@ -158,7 +160,6 @@ impl Pool {
         let c = &mut self.heap.lock().counters;
         c.peak_live_bytes = c.live_bytes;
         c.peak_held_bytes = c.held_bytes;
-        self.retries.fetch_add(0, Relaxed);
     }
 
     /// Take memory from the driver ahead of use.

@@ -1,7 +1,7 @@
 //! Stream captures: memory private to a graph, and when it is released.
 
 use super::Pool;
-use crate::base::Result;
+use crate::base::{Error, Result, Status};
 use crate::heap::blocks::Route;
 use crate::heap::{Heap, NO_GRAPH};
 use crate::stream::StreamRef;
@@ -9,10 +9,13 @@ use parking_lot::{Mutex, MutexGuard};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// CU_STREAM_PER_THREAD.
+const PER_THREAD: u64 = 2;
+
 /// A capture that took memory from this pool.
 struct Capture {
     graph: u64,
-    /// Streams seen in it.
+    /// Handles of the streams seen in it: the driver tells no id while a stream is captured.
     streams: Vec<u64>,
     running: bool,
     /// Set by the driver when the graph and all its executables are gone. Leaked with the graph:
@@ -24,8 +27,10 @@ struct Capture {
 #[derive(Default)]
 pub(super) struct Captures {
     list: Mutex<Vec<Capture>>,
-    running: AtomicUsize,
 }
+
+/// Captures known to run, of all pools: an event of the context would break each of them.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// The driver's call: sets a flag and nothing else.
 unsafe extern "C" fn graph_gone(cookie: *mut c_void) {
@@ -37,7 +42,8 @@ impl Captures {
     /// The stream is not being captured now: what ran on it has ended.
     #[inline]
     pub fn ended(&self, stream: u64) {
-        if self.running.load(Ordering::Relaxed) != 0 {
+        // One handle names the default stream of every thread: it says nothing about this one.
+        if stream != PER_THREAD && RUNNING.load(Ordering::Relaxed) != 0 {
             self.ended_slow(stream);
         }
     }
@@ -47,14 +53,14 @@ impl Captures {
         for c in self.list.lock().iter_mut() {
             if c.running && c.streams.contains(&stream) {
                 c.running = false;
-                self.running.fetch_sub(1, Ordering::Relaxed);
+                RUNNING.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// True if some known capture may still run.
+    /// True if some known capture of any pool may still run.
     pub fn any_running(&self) -> bool {
-        self.running.load(Ordering::Relaxed) != 0
+        RUNNING.load(Ordering::Relaxed) != 0
     }
 
     /// True if a known capture may still run on the stream.
@@ -73,7 +79,7 @@ impl Captures {
         }
         let gone: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
         list.push(Capture { graph, streams: vec![stream], running: true, gone });
-        self.running.fetch_add(1, Ordering::Relaxed);
+        RUNNING.fetch_add(1, Ordering::Relaxed);
         Some(gone)
     }
 
@@ -82,9 +88,18 @@ impl Captures {
         let mut list = self.list.lock();
         let Some(at) = list.iter().position(|c| c.graph == graph) else { return false };
         if list.swap_remove(at).running {
-            self.running.fetch_sub(1, Ordering::Relaxed);
+            RUNNING.fetch_sub(1, Ordering::Relaxed);
         }
         true
+    }
+
+    /// The pool is gone, and with it what it knew.
+    pub fn clear(&self) {
+        for c in self.list.lock().drain(..) {
+            if c.running {
+                RUNNING.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 
     fn gone(&self) -> Vec<u64> {
@@ -105,8 +120,10 @@ impl Pool {
         stream: &StreamRef,
         route: Route,
     ) -> Result<(u16, u32)> {
-        let Some(capture) = stream.capture else { return Ok((0, 0)) };
-        if let Some(flag) = self.captures.note(capture.id, stream.key) {
+        let Some(capture) = stream.capture.filter(|c| c.id != 0) else {
+            return Err(Error::new(Status::E_CAPTURE, "the capture of the stream is broken"));
+        };
+        if let Some(flag) = self.captures.note(capture.id, stream.raw) {
             if capture.graph != 0 {
                 let cookie = std::ptr::from_ref(flag).cast_mut().cast();
                 let (device, graph) = (self.desc.device, capture.graph);
@@ -151,7 +168,7 @@ impl Pool {
     /// The index under which a free on the stream counts, for a block of the region.
     pub(super) fn freeing_stream(&self, heap: &mut Heap, region: u16, stream: &StreamRef) -> u32 {
         match stream.capture {
-            Some(c) if heap.regions[region as usize].graph == c.id => {
+            Some(c) if c.id != 0 && heap.regions[region as usize].graph == c.id => {
                 self.captured_stream(heap, stream, c.id)
             }
             _ => self.stream_index(heap, stream),

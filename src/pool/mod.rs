@@ -22,7 +22,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Slack that the library chooses, in parts per million of the peak of live bytes: simulated and
 /// measured on recorded training, inference and serving traces as the value from which repeated
 /// rounds need (nearly) no driver call.
-pub const SLACK_AUTO_PPM: u32 = 8_000;
+pub const SLACK_AUTO_PPM: u32 = 5_000;
+/// Automatic slack grows by this much, up to the maximum, while a workload that never repeats itself
+/// (serving) takes handles over at more than one in four allocations; it shrinks when that ends.
+const SLACK_STEP_PPM: u32 = 10_000;
+const SLACK_EXTRA_MAX_PPM: u32 = 35_000;
+/// Allocations between two judgements.
+const SLACK_WINDOW: u64 = 1024;
 /// At or below this slack handles are single pages, because larger ones could not keep within it.
 const SINGLE_PAGE_SLACK_PPM: u32 = 10_000;
 
@@ -120,6 +126,8 @@ pub struct Pool {
     decayed_ms: AtomicU64,
     closed: AtomicBool,
     region_bytes: u64,
+    page_bytes: u64,
+    asynchronous: bool,
     hooks: Hooks,
 }
 
@@ -173,6 +181,8 @@ impl Pool {
             decayed_ms: AtomicU64::new(now_ms()),
             closed: AtomicBool::new(false),
             region_bytes,
+            page_bytes: info.page_bytes,
+            asynchronous: info.caps.asynchronous,
             hooks,
         };
         let reserved = pool.add_region(true, 0).and_then(|()| pool.add_region(false, 0));
@@ -237,10 +247,15 @@ impl Pool {
     }
 
     /// Bytes that may be created now: within the slack, and at all.
-    fn allowance(&self, heap: &Heap, requested: u64) -> crate::heap::grow::GrowRule {
+    fn allowance(&self, heap: &mut Heap, requested: u64) -> crate::heap::grow::GrowRule {
+        let mut slack_ppm = self.desc.slack_ppm;
+        if self.desc.slack_is_auto {
+            judge_slack(heap);
+            slack_ppm += heap.extra_slack_ppm;
+        }
         let c = &heap.counters;
         let reference = c.reference_live_bytes.max(c.live_bytes + requested);
-        let slack = (u128::from(reference) * u128::from(self.desc.slack_ppm) / 1_000_000) as u64;
+        let slack = (u128::from(reference) * u128::from(slack_ppm) / 1_000_000) as u64;
         let own = self.desc.limit_bytes.saturating_sub(c.held_bytes);
         crate::heap::grow::GrowRule {
             within_slack: (reference + slack).saturating_sub(c.held_bytes),
@@ -248,5 +263,20 @@ impl Pool {
             takeover: heap.takeover,
             single_pages: !self.desc.slack_is_auto && self.desc.slack_ppm <= SINGLE_PAGE_SLACK_PPM,
         }
+    }
+}
+
+/// Move the automatic slack by how many takeovers there were lately.
+fn judge_slack(heap: &mut Heap) {
+    let (allocs, takeovers) = (heap.counters.allocs, heap.counters.takeovers);
+    let (since_allocs, since_takeovers) = (allocs - heap.judged.0, takeovers - heap.judged.1);
+    if since_allocs < SLACK_WINDOW {
+        return;
+    }
+    heap.judged = (allocs, takeovers);
+    if since_takeovers * 4 > since_allocs {
+        heap.extra_slack_ppm = (heap.extra_slack_ppm + SLACK_STEP_PPM).min(SLACK_EXTRA_MAX_PPM);
+    } else if since_takeovers * 64 < since_allocs {
+        heap.extra_slack_ppm = heap.extra_slack_ppm.saturating_sub(SLACK_STEP_PPM / 4);
     }
 }

@@ -107,6 +107,13 @@ impl Pool {
         self.release_idle(heap, before, u64::MAX - (16 << 20));
     }
 
+    /// After a free in a pool without decay time: give back what is finished within a moment.
+    pub(super) fn give_back_at_once(&self, heap: &mut MutexGuard<'_, Heap>) -> Result<()> {
+        self.settle(heap)?;
+        self.release_idle(heap, u64::MAX, u64::MAX - (16 << 20));
+        Ok(())
+    }
+
     /// The same, asked for by the runtime's poll.
     pub fn poll(&self) -> Result<()> {
         if let Some(e) = self.backend.sticky() {
@@ -124,6 +131,9 @@ impl Pool {
 
     /// Destroy the pool: refused with live blocks, unless `force`.
     pub fn destroy(&self, force: bool) -> Result<()> {
+        if let Some(e) = self.backend.sticky().filter(|_| !force) {
+            return Err(e);
+        }
         {
             let heap = self.heap.lock();
             let live = heap.counters.live_blocks;
@@ -161,10 +171,12 @@ impl Pool {
             let _ = self.backend.release(device, phys, bytes);
         }
         self.ledger.give(heap.counters.held_bytes);
-        heap.counters = crate::heap::Counters::default();
         heap.streams.clear_events(device, self.backend);
         drop(heap);
         self.unreserve();
+        self.captures.clear();
+        // The pool's record is leaked, its metadata is not.
+        *self.heap.lock() = Heap::new(self.page_bytes, self.asynchronous);
         Ok(())
     }
 }

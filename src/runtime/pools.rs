@@ -290,10 +290,10 @@ pub fn retire(value: u64) -> Result<()> {
 
 /// End a told capture; the graph's id.
 pub fn capture_end(value: u64) -> Result<u64> {
-    let (graph, device, key) = runtime()?.streams.capture_end(value)?;
+    let (graph, device, raw) = runtime()?.streams.capture_end(value)?;
     for_each(|pool| {
         if pool.desc.device == device {
-            pool.capture_ended(key);
+            pool.capture_ended(raw);
         }
         Ok(())
     })?;

@@ -141,12 +141,12 @@ impl Registry {
         })
     }
 
-    /// A told capture ends; its graph's id.
+    /// A told capture ends: its graph's id, the device and the stream's handle.
     pub fn capture_end(&self, value: u64) -> Result<(u64, u32, u64)> {
         let mut ended = None;
         self.change(value, |e| match e.stream.capture.take() {
             Some(c) => {
-                ended = Some((c.id, e.device, e.stream.key));
+                ended = Some((c.id, e.device, e.stream.raw));
                 Ok(())
             }
             None => Err(Error::new(Status::E_CAPTURE, "no capture of the stream is running")),

@@ -233,8 +233,16 @@ impl Streams {
         if self.count() == 1 {
             record.open_frees >= 1024 && record.open_bytes >= held_bytes / 8
         } else {
-            record.open_frees >= 64 || record.open_bytes >= 2 << 20
+            record.open_frees >= 64 && record.open_bytes >= 1 << 20
+                || record.open_bytes >= (held_bytes / 32).max(2 << 20)
         }
+    }
+
+    /// The stream took its own memory back: fewer bytes wait for its epoch.
+    #[inline]
+    pub fn note_reuse(&mut self, index: u32, bytes: u64) {
+        let record = &mut self[index];
+        record.open_bytes = record.open_bytes.saturating_sub(bytes);
     }
 
     /// Close the open epoch of a live stream that is not being captured by an event on `raw`.

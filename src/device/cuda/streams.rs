@@ -47,6 +47,11 @@ impl DeviceOfStream {
     }
 }
 
+fn captured_identity(device: u32, stream: u64, capture: CaptureInfo) -> StreamIdentity {
+    let id = OWN_IDS | (capture.id << 48) ^ stream;
+    StreamIdentity { id, device, capture: Some(capture) }
+}
+
 impl Cuda {
     /// Identity of a raw stream as the calling thread means it.
     pub(super) fn identity(&self, device: u32, stream: u64) -> Result<StreamIdentity> {
@@ -54,7 +59,7 @@ impl Cuda {
         if is_special(stream) {
             return self.identity_of_special(device, stream);
         }
-        self.with_context(device, || self.identity_of_ordinary(stream))
+        self.with_context(device, || self.identity_of_ordinary(device, stream))
     }
 
     /// The capture of a stream, if it is being captured.
@@ -74,7 +79,13 @@ impl Cuda {
         }
     }
 
-    fn identity_of_ordinary(&self, stream: u64) -> Result<StreamIdentity> {
+    /// Identity of an ordinary stream. Its capture is asked first: the driver refuses the id of a
+    /// stream while it is captured (900). Then the capture and the handle name it: a stream cannot
+    /// end, nor its handle come back, within one capture.
+    fn identity_of_ordinary(&self, device: u32, stream: u64) -> Result<StreamIdentity> {
+        if let Some(capture) = self.ask_capture(stream)? {
+            return Ok(captured_identity(device, stream, capture));
+        }
         let id = self.id_of(stream)?;
         let device = match self.device_of_stream.get(id) {
             Some(known) => known,
@@ -84,7 +95,7 @@ impl Cuda {
                 found
             }
         };
-        Ok(StreamIdentity { id, device, capture: self.ask_capture(stream)? })
+        Ok(StreamIdentity { id, device, capture: None })
     }
 
     /// The default streams belong to the current context; where there is none, to the device's.
@@ -101,8 +112,10 @@ impl Cuda {
     /// Identity of a default stream of the current context.
     fn identity_in(&self, context: Handle, device: u32, stream: u64) -> Result<StreamIdentity> {
         if !is_legacy(stream) {
-            let id = self.id_of(stream)?;
-            return Ok(StreamIdentity { id, device, capture: self.ask_capture(stream)? });
+            if let Some(capture) = self.ask_capture(stream)? {
+                return Ok(captured_identity(device, stream, capture));
+            }
+            return Ok(StreamIdentity { id: self.id_of(stream)?, device, capture: None });
         }
         // The legacy stream cannot be captured, and a context has one for all its life.
         let slot = self.device(device)?;
