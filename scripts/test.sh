@@ -25,7 +25,10 @@ cargo_tests() {
         name=${name%.rs}
         [ "$name" = conformance ] || selected+=(--test "$name")
     done
-    CENOTE_SO=$so CENOTE_A=$archive cargo test --features cli "${selected[@]}" -- --show-output &&
+    # The fake driver is an example, and some tests start processes on it.
+    cargo build --features cli --example fakecuda &&
+        CENOTE_SO=$so CENOTE_A=$archive cargo test --no-fail-fast --features cli \
+            "${selected[@]}" -- --show-output &&
         cargo test --features cli --doc
 }
 
@@ -33,8 +36,7 @@ cargo_tests() {
 # of the real one, in a folder that only this process looks into. No driver is a failure here.
 fake_driver_tests() {
     local path="$PWD/target/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    cargo build --features cli --example fakecuda &&
-        mkdir -p target/fakecuda &&
+    mkdir -p target/fakecuda &&
         cp target/debug/examples/libfakecuda.so target/fakecuda/libcuda.so.1 &&
         LD_LIBRARY_PATH=$path CENOTE_TEST_CUDA=1 FAKECUDA_DEVICES=2 \
             cargo test --features cli --test conformance -- --show-output
