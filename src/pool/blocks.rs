@@ -166,6 +166,9 @@ impl Pool {
 
     /// Take memory from the driver ahead of use.
     pub fn preallocate(&self, bytes: u64, stream: &StreamRef) -> Result<()> {
+        // Whole pages are what comes from the driver; less could become a block of a slab, which
+        // would stay live.
+        let bytes = bytes.max(self.heap.lock().page_bytes());
         let request = super::alloc::Request::new(bytes, 0, 0)?;
         let addr = self.alloc(request, stream)?;
         let mut heap = self.heap.lock();
