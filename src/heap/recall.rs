@@ -1,14 +1,15 @@
 //! Where large blocks were put the last time the same sizes came in the same order.
 //!
-//! Training and inference repeat themselves: a step asks for the same sizes in the same order. Put at
-//! the same addresses, the step finds every page mapped, because the last round was possible with just
-//! these handles behind these places. So a round that repeats needs no driver call, however tight the
-//! memory is; without the memory of the last round, placement settles only after two or three.
+//! Training and inference repeat themselves: a step asks for the same sizes in the same order. Put
+//! at the same addresses, the step finds every page mapped, because the last round was possible
+//! with just these handles behind these places. So a round that repeats needs no driver call,
+//! however tight the memory is; without the memory of the last round, placement settles only after
+//! two or three.
 //!
-//! A ring of the latest (size, address) pairs is followed from one entry to the next while the sizes
-//! agree. When they do not, the last few sizes are looked up in a small table of where they were seen
-//! before; a pool that was empty starts again where it started last time. A prediction is only a
-//! preference: an address that is not free is found by first fit instead.
+//! A ring of the latest (size, address) pairs is followed from one entry to the next while the
+//! sizes agree. When they do not, the last few sizes are looked up in a small table of where they
+//! were seen before; a pool that was empty starts again where it started last time. A prediction is
+//! only a preference: an address that is not free is found by first fit instead.
 
 /// Entries of the ring and of the table.
 const ENTRIES: usize = 1 << 15;

@@ -24,8 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// measured on recorded training, inference and serving traces as the value from which repeated
 /// rounds need (nearly) no driver call.
 pub const SLACK_AUTO_PPM: u32 = 5_000;
-/// Automatic slack grows by this much, up to the maximum, while a workload that never repeats itself
-/// (serving) takes handles over at more than one in four allocations; it shrinks when that ends.
+/// Automatic slack grows by this much, up to the maximum, while a workload that never repeats
+/// itself (serving) takes handles over at more than one in four allocations; it shrinks when that
+/// ends.
 const SLACK_STEP_PPM: u32 = 10_000;
 const SLACK_EXTRA_MAX_PPM: u32 = 35_000;
 /// Judgements in a row before it grows: the first steps of a training move much too, and then no more.
