@@ -90,11 +90,13 @@ impl Recall {
 mod tests {
     use super::*;
 
-    fn round(recall: &mut Recall, sizes: &[u64], base: u64) -> Vec<Option<u64>> {
+    /// Puts blocks where `follow` predicts them, else at `base` and up.
+    fn round(recall: &mut Recall, sizes: &[u64], base: u64, follow: bool) -> Vec<Option<u64>> {
         let mut seen = Vec::new();
         for (i, &size) in sizes.iter().enumerate() {
             let predicted = recall.predict(size);
-            recall.note(size, predicted.unwrap_or(base + i as u64));
+            let own = base + i as u64;
+            recall.note(size, if follow { predicted.unwrap_or(own) } else { own });
             seen.push(predicted);
         }
         seen
@@ -104,9 +106,9 @@ mod tests {
     fn a_round_from_empty_is_predicted_from_its_first_block() {
         let sizes: Vec<u64> = (0..200).map(|i| 1 + (i * 7) % 13).collect();
         let mut recall = Recall::default();
-        round(&mut recall, &sizes, 1000);
+        round(&mut recall, &sizes, 1000, false);
         recall.emptied();
-        let second = round(&mut recall, &sizes, 9000);
+        let second = round(&mut recall, &sizes, 9000, true);
         assert_eq!(second[0], Some(1000));
         assert_eq!(second[199], Some(1199));
     }
@@ -115,9 +117,10 @@ mod tests {
     fn a_step_is_found_again_after_a_surprise() {
         let sizes: Vec<u64> = (0..100).map(|i| 1 + i * i).collect();
         let mut recall = Recall::default();
-        round(&mut recall, &sizes, 1000);
-        round(&mut recall, &[77_777], 5000);
-        let second = round(&mut recall, &sizes, 9000);
+        round(&mut recall, &sizes, 1000, false);
+        round(&mut recall, &[77_777], 5000, false);
+        recall.next = recall.head;
+        let second = round(&mut recall, &sizes, 9000, true);
         assert!(second[CONTEXT - 2].is_none());
         assert_eq!(second[CONTEXT], Some(1000 + CONTEXT as u64));
         assert_eq!(second[99], Some(1099));

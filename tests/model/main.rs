@@ -31,9 +31,8 @@ fn run<'a>(cases: u32, device: impl Fn() -> Box<dyn pool::Device + 'a>) {
     }
     // Shrinking reruns the program: bounded, because a waiting pool may make each run slow.
     config.max_shrink_iters = 2000;
-    let outcome = TestRunner::new(config).run(&program::program(), |program| {
-        pool::execute(&program, device().as_mut())
-    });
+    let outcome = TestRunner::new(config)
+        .run(&program::program(), |program| pool::execute(&program, device().as_mut()));
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
