@@ -35,6 +35,11 @@ bool healthy(CUcontext context) {
     return fine;
 }
 
+void show(const Question &q, const std::string &answer) {
+    std::printf("%-54s %s\n", q.name.c_str(), answer.c_str());
+    std::fflush(stdout);
+}
+
 // Asks from a question on, each on a thread of its own, until one wants a process of its own.
 void ask(const std::vector<Question> &questions, Progress *progress) {
     int first = progress->next;
@@ -55,8 +60,8 @@ void ask(const std::vector<Question> &questions, Progress *progress) {
             cuCtxSetCurrent(context);
             answer = q.ask();
         }).join();
-        std::printf("%-62s %s\n", q.name.c_str(), answer.c_str());
-        std::fflush(stdout);
+        answer.erase(answer.find_last_not_of(' ') + 1);
+        show(q, answer);
         progress->next = i + 1;
         if (q.alone || !healthy(context)) _exit(0);
     }
@@ -90,7 +95,7 @@ int run(const std::vector<Question> &questions) {
             return 0;
         }
         const Question &q = questions[size_t(progress->next)];
-        std::printf("%-62s %s\n", q.name.c_str(), end_of(status).c_str());
+        show(q, end_of(status));
         progress->next = progress->next + 1;
     }
     return 0;

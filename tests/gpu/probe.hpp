@@ -24,7 +24,7 @@ struct Question {
 inline std::string number(long long n) { return std::to_string(n); }
 
 inline std::string code(const char *what, CUresult r) {
-    return std::string(what) + " " + number(r) + " ";
+    return std::string(what) + (*what ? " " : "") + number(r) + " ";
 }
 
 inline const char *mode_name(int mode) {
@@ -65,27 +65,22 @@ public:
         : stream(new_stream(flags)),
           begun_(cuStreamBeginCapture(stream, CUstreamCaptureMode(mode))) {}
     ~Capture() {
+        if (!owned) return;
         end();
-        if (owned) cuStreamDestroy(stream);
+        cuStreamDestroy(stream);
     }
     Capture(const Capture &) = delete;
     Capture &operator=(const Capture &) = delete;
 
-    // 0 none, 1 valid, 2 broken.
-    std::string state() const {
-        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-        CUresult r = cuStreamIsCapturing(stream, &status);
-        return r == 0 ? "state " + number(status) + " " : code("state refused", r);
-    }
-    // How the capture ended: 901 if it was broken.
-    std::string end() {
+    // Ends the capture and says what had become of it: its state is 1 while it is intact, 2 once
+    // it is broken.
+    std::string fate() {
         if (begun_ != 0) return code("did not begin:", begun_);
-        if (ended_ || !owned) return "";
-        ended_ = true;
-        CUgraph graph = nullptr;
-        CUresult r = cuStreamEndCapture(stream, &graph);
-        if (graph) cuGraphDestroy(graph);
-        return code("end", r);
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        CUresult asked = cuStreamIsCapturing(stream, &status), ended = end();
+        if (asked == 0 && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && ended == 0) return "intact ";
+        std::string state = asked == 0 ? "state " + number(status) : code("state refused", asked);
+        return state + code(", end", ended);
     }
 
     CUstream stream;
@@ -93,6 +88,15 @@ public:
     bool owned = true;
 
 private:
+    CUresult end() {
+        if (begun_ != 0 || ended_) return CUDA_SUCCESS;
+        ended_ = true;
+        CUgraph graph = nullptr;
+        CUresult r = cuStreamEndCapture(stream, &graph);
+        if (graph) cuGraphDestroy(graph);
+        return r;
+    }
+
     CUresult begun_;
     bool ended_ = false;
 };
@@ -106,9 +110,9 @@ struct Bystander {
         cuStreamSynchronize(stream);
     }
     ~Bystander() {
-        cuEventDestroy(fresh);
+        if (fresh) cuEventDestroy(fresh);
         cuEventDestroy(done);
-        cuStreamDestroy(stream);
+        if (stream) cuStreamDestroy(stream);
     }
     Bystander(const Bystander &) = delete;
     Bystander &operator=(const Bystander &) = delete;
@@ -142,6 +146,12 @@ inline std::vector<Call> stream_calls() {
              CUstream s = nullptr;
              CUresult r = cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
              return r == 0 ? cuStreamDestroy(s) : r;
+         }},
+        {"cuStreamDestroy",
+         [](B &b) {
+             CUresult r = cuStreamDestroy(b.stream);
+             if (r == 0) b.stream = nullptr;
+             return r;
          }},
         {"cuEventCreate",
          [](B &) {

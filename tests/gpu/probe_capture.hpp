@@ -23,8 +23,7 @@ inline std::string id_while_captured(int mode, bool relaxed, bool elsewhere, boo
     };
     if (elsewhere) std::thread(question).join();
     else question();
-    std::string state = capture.state();
-    return code("id", asked) + state + capture.end();
+    return code("id", asked) + capture.fate();
 }
 
 // a and b: the id of a stream that is captured.
@@ -51,7 +50,7 @@ inline void ask_ids_of_captured_streams(std::vector<Question> &all) {
                        CUresult asked = cuStreamGetId(side, &id);
                        cuEventRecord(back, side);
                        cuStreamWaitEvent(capture.stream, back, 0);
-                       std::string answer = code("id", asked) + capture.state() + capture.end();
+                       std::string answer = code("id", asked) + capture.fate();
                        cuStreamDestroy(side);
                        return answer;
                    }});
@@ -68,8 +67,7 @@ inline std::string beside(const Call &call, unsigned flags) {
         cuCtxSetCurrent(context);
         got = call.make(bystander);
     }).join();
-    std::string state = capture.state();
-    return code("call", got) + state + capture.end();
+    return code("", got) + capture.fate();
 }
 
 // c: another thread captures in GLOBAL mode.
@@ -88,7 +86,7 @@ inline std::string bare(const std::function<CUresult()> &call) {
     cuCtxSetCurrent(nullptr);
     CUresult got = call();
     cuCtxSetCurrent(context);
-    return code("call", got);
+    return code("", got);
 }
 
 // The whole life of a mapping with no context current.
@@ -117,7 +115,7 @@ inline std::string bare_memory() {
 
 // d: what works with no current context.
 inline void ask_without_a_context(std::vector<Question> &all) {
-    all.push_back({"d no context:", false, bare_memory});
+    all.push_back({"d no context: virtual memory", false, bare_memory});
     for (const Call &call : stream_calls())
         all.push_back({std::string("d no context: ") + call.name, false, [call] {
                            Bystander bystander;
@@ -159,8 +157,7 @@ inline std::string during(const Call &call, int mode, bool relaxed) {
     } else {
         got = call.make(bystander);
     }
-    std::string state = capture.state();
-    return code("call", got) + state + capture.end();
+    return code("", got) + capture.fate();
 }
 
 // Destroys a stream while it captures, and looks whether a capture is left behind.
@@ -169,7 +166,7 @@ inline std::string destroy_captured(int mode) {
     CUresult destroyed = cuStreamDestroy(capture.stream);
     if (destroyed == CUDA_SUCCESS) capture.owned = false;
     std::string answer = code("destroy", destroyed);
-    if (capture.owned) answer += capture.state() + capture.end();
+    if (capture.owned) answer += capture.fate();
     Bystander after;
     return answer + code("event query afterwards", cuEventQuery(after.done));
 }

@@ -72,9 +72,9 @@ inline void ask_reservations(std::vector<Question> &all) {
                            Room r(4, mapped);
                            CUresult freed = cuMemAddressFree(r.page_at(from), pages * r.unit);
                            std::string answer = code("free", freed);
-                           if (mapped) answer += r.usable(r.at) + code("unmap", r.unmap(0, 2));
+                           if (mapped) answer += r.usable(r.at);
                            else answer += code("map of page 0", r.map(0, 2, r.first));
-                           if (!mapped) r.unmap(0, 2);
+                           answer += code("unmap", r.unmap(0, 2));
                            return answer + code("whole", cuMemAddressFree(r.at, 4 * r.unit));
                        }});
     };
