@@ -103,6 +103,12 @@ impl Pool {
         if let Some(e) = self.backend.sticky() {
             return Err(e);
         }
+        if job.request.size > self.region_bytes {
+            // More than the device has: no address is reserved and nothing cached given up for it.
+            self.ooms.fetch_add(1, Relaxed);
+            let too_large = Error::new(Status::E_OUT_OF_MEMORY, "more than the device has");
+            return Err(too_large.bytes(job.request.size, self.region_bytes));
+        }
         self.due(&mut heap);
         if !job.capturing {
             let _ = self.close_own(&mut heap, job.stream, job.raw);

@@ -61,9 +61,10 @@ impl Pool {
         if heap.asynchronous && stream.capture.is_none() {
             let held = heap.counters.held_bytes;
             if heap.streams.wants_close(index, held) && !self.captures.runs_on(stream.raw) {
-                // Without the event the frees stay open: later calls close them.
+                // The block is free whatever the driver says now: later calls close the epoch, ask
+                // again, and find a lost context.
                 let _ = self.close_own(&mut heap, index, stream.raw);
-                self.poll_events(&mut heap)?;
+                let _ = self.poll_events(&mut heap);
             }
         }
         Ok(())
@@ -166,6 +167,9 @@ impl Pool {
 
     /// Take memory from the driver ahead of use.
     pub fn preallocate(&self, bytes: u64, stream: &StreamRef) -> Result<()> {
+        // Whole pages are what comes from the driver; less could become a block of a slab, which
+        // would stay live.
+        let bytes = bytes.max(self.heap.lock().page_bytes());
         let request = super::alloc::Request::new(bytes, 0, 0)?;
         let addr = self.alloc(request, stream)?;
         let mut heap = self.heap.lock();

@@ -96,16 +96,23 @@ impl Pool {
         }
     }
 
-    // Errors of unmap and release are not the caller's: only a lost context makes them fail, which
-    // the backend remembers and answers to every later call.
+    // Errors of unmap and release are not the caller's: a lost context makes them fail, which the
+    // backend remembers and answers to every later call. Any other refusal would leave memory and an
+    // address that nobody knows, so such a call is made once more.
     fn unmap(&self, addr: u64, bytes: u64) {
         let device = self.desc.device;
-        let _ = self.timed(&self.driver.unmap, || self.backend.unmap(device, addr, bytes));
+        self.insist(&self.driver.unmap, || self.backend.unmap(device, addr, bytes));
     }
 
     fn release(&self, handle: PhysHandle, bytes: u64) {
         let device = self.desc.device;
-        let _ = self.timed(&self.driver.release, || self.backend.release(device, handle, bytes));
+        self.insist(&self.driver.release, || self.backend.release(device, handle, bytes));
+    }
+
+    fn insist(&self, counter: &AtomicU64, call: impl Fn() -> Result<()>) {
+        if self.timed(counter, &call).is_err() && self.backend.sticky().is_none() {
+            let _ = self.timed(counter, &call);
+        }
     }
 
     /// Unmap every place of a handle and release it.

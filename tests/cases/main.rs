@@ -2,7 +2,8 @@
 //! its case, with the sequence that was reported and the behaviour that would have been right.
 //! They run on the fake CUDA driver, each in a process of its own, and end without a violation.
 //!
-//! `refused` and the modules after it are the wrong arguments and states, one status for each.
+//! `refused` and `states` are the wrong arguments and the states in which nothing works, one status
+//! for each.
 
 #[path = "../support/api.rs"]
 mod api;
@@ -14,6 +15,8 @@ mod fake;
 mod fragmentation;
 mod lost;
 mod ownership;
+mod refused;
+mod states;
 mod streams;
 
 /// A test on the fake driver: name, settings, body. It fails if the driver saw a violation.

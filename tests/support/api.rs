@@ -225,8 +225,8 @@ pub fn in_own_process(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
     let exe = std::env::current_exe().expect("a running test has a path");
     let output = std::process::Command::new(exe)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .envs(env.iter().copied())
         .env("CENOTE_BACKEND", "host")
+        .envs(env.iter().copied())
         .env(CHILD, test)
         .output()
         .expect("a test can be started again");
