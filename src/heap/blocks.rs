@@ -8,8 +8,8 @@ use crate::base::{Error, Result, Status};
 use crate::space::ranges::Id;
 use crate::space::{Kind, Sort, Tag};
 
-/// Allocations after which a pool that becomes empty gives its cached slabs back: often enough to start
-/// a round afresh, too seldom to matter to a loop that holds one block at a time.
+/// Allocations after which a pool that becomes empty gives its cached slabs back: often enough to
+/// start a round afresh, too seldom to matter to a loop that holds one block at a time.
 const SWEEP_AFTER: u64 = 256;
 
 /// How a request is served.

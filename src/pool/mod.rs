@@ -24,11 +24,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// measured on recorded training, inference and serving traces as the value from which repeated
 /// rounds need (nearly) no driver call.
 pub const SLACK_AUTO_PPM: u32 = 5_000;
-/// Automatic slack grows by this much, up to the maximum, while a workload that never repeats itself
-/// (serving) takes handles over at more than one in four allocations; it shrinks when that ends.
+/// Automatic slack grows by this much, up to the maximum, while a workload that never repeats
+/// itself (serving) takes handles over at more than one in four allocations; it shrinks when that
+/// ends.
 const SLACK_STEP_PPM: u32 = 10_000;
 const SLACK_EXTRA_MAX_PPM: u32 = 35_000;
-/// Judgements in a row before it grows: the first steps of a training move much too, and then no more.
+/// Judgements in a row before it grows: the first steps of a training move much too, then no more.
 const SLACK_PATIENCE: u32 = 3;
 /// Allocations between two judgements.
 const SLACK_WINDOW: u64 = 1024;
@@ -263,8 +264,10 @@ impl Pool {
         let slack = (u128::from(reference) * u128::from(slack_ppm) / 1_000_000) as u64;
         let own = self.desc.limit_bytes.saturating_sub(c.held_bytes);
         let most = self.desc.limit_bytes.min(self.ledger.limit()).min(self.region_bytes);
-        // Past half of what there is, memory that only goes home with its neighbours is not to be had.
-        let scarce = c.held_bytes.saturating_add(requested) > most / 2;
+        // Where memory is scarce, pages that only go home with their neighbours are dear: near the
+        // end of it, and under a block that is most of it and will be carved up later.
+        let near = c.held_bytes.saturating_add(requested) > most - most / 8;
+        let scarce = near || requested > most / 2;
         let fine = !self.desc.slack_is_auto && self.desc.slack_ppm <= SINGLE_PAGE_SLACK_PPM;
         crate::heap::grow::GrowRule {
             within_slack: (reference + slack).saturating_sub(c.held_bytes),

@@ -17,8 +17,8 @@ pub enum PageMap {
     },
 }
 
-/// What a region serves. Blocks that live long, like the slabs of biases and counters, are kept apart
-/// from those that come and go, so that a few of them do not keep many pages.
+/// What a region serves. Blocks that live long, like the slabs of biases and counters, are kept
+/// apart from those that come and go, so that a few of them do not keep many pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// Spans of slabs.

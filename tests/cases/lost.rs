@@ -73,7 +73,7 @@ on_fake!(
 );
 
 on_fake!(
-    /// After a kernel's illegal access every call says so, with the first error, and nothing aborts.
+    /// After a kernel's illegal access every call says so, with the first error; nothing aborts.
     c29_a_lost_context_is_a_status_everywhere,
     &[],
     |fake| {

@@ -116,7 +116,7 @@ on_fake!(
 );
 
 on_fake!(
-    /// No block of a stream that was destroyed while its kernel runs is handed out before the kernel
+    /// No block of a stream that was destroyed while its kernel runs is handed out before it
     /// ends: of any size, to any stream, and not when memory runs out either.
     a_destroyed_stream_keeps_its_blocks_until_its_kernel_ends,
     &[],
@@ -201,7 +201,7 @@ on_fake!(
 );
 
 on_fake!(
-    /// A copy to the host on a side stream, recorded, is intact whatever the first stream does next.
+    /// A copy to the host on a side stream, recorded, is intact whatever the first stream does.
     c20_a_recorded_copy_is_intact,
     &[],
     |fake| {

@@ -6,6 +6,8 @@ use cenote::base::Status;
 use cenote::device::delayed::Delayed;
 use cenote::device::host::{Host, HostOptions};
 use cenote::device::vtable::Vtable;
+#[cfg(feature = "cuda")]
+use cenote::device::BackendKind;
 use cenote::device::{Backend, Caps, PhysHandle};
 
 use crate::table;
@@ -59,6 +61,14 @@ impl Subject {
         let info = backend.device_info(0).expect("every backend here has a device");
         backend.activate(0).expect("the device can be made usable");
         Subject { backend, device: 0, page: info.page_bytes, caps: info.caps, _alone: None }
+    }
+
+    /// Whether NVIDIA's driver answers: what it allows beyond the contract cannot be changed here.
+    pub fn on_real_driver(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.backend.kind() == BackendKind::Cuda && crate::raw::fake().is_none();
+        #[cfg(not(feature = "cuda"))]
+        return false;
     }
 
     /// Physical memory at an address, accessible.

@@ -127,12 +127,18 @@ impl State {
         Err(code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
+    /// Refuse what a captured stream does not answer, in any mode and on any thread; the capture
+    /// breaks. A query or a wait breaks it on the real driver. Whether the refused question for the
+    /// id does is not known: it does here, so that nobody relies on asking.
+    pub fn check_not_captured(&mut self, id: u64) -> Res {
+        let Some(capture) = self.engine.streams[&id].capture else { return Ok(()) };
+        self.invalidate(capture);
+        Err(code::STREAM_CAPTURE_UNSUPPORTED)
+    }
+
     /// Refuse to query or wait for a stream that is captured, or whose legacy stream is blocked.
     pub fn check_stream_wait(&mut self, id: u64) -> Res {
-        if let Some(capture) = self.engine.streams[&id].capture {
-            self.invalidate(capture);
-            return Err(code::STREAM_CAPTURE_UNSUPPORTED);
-        }
+        self.check_not_captured(id)?;
         self.check_legacy(id)?;
         self.unsafe_in_capture()
     }

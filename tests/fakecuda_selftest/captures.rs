@@ -144,6 +144,39 @@ fn captured_streams_and_events_cannot_be_waited_for() {
 }
 
 #[test]
+fn a_captured_stream_does_not_tell_its_id() {
+    in_child("captures::a_captured_stream_does_not_tell_its_id", &[], |fake| {
+        let cu = &fake.cu;
+        cu.start(0);
+        let other = cu.stream(true);
+        let elsewhere = |stream: usize| {
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    cu.start(0);
+                    cu.cuStreamGetId(stream, &mut 0)
+                });
+                thread.join().expect("the thread only calls the driver")
+            })
+        };
+        for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
+            let stream = begin(cu, mode);
+            let ours = cu.capture_mode(RELAXED);
+            assert_eq!(cu.cuStreamGetId(stream, &mut 0), code::CAPTURE_UNSUPPORTED, "{mode}");
+            cu.capture_mode(ours);
+            assert_eq!(end(cu, stream).0, code::CAPTURE_INVALIDATED, "{mode}");
+            let stream = begin(cu, mode);
+            assert_eq!(elsewhere(stream), code::CAPTURE_UNSUPPORTED, "{mode}, another thread");
+            assert_eq!(cu.cuStreamGetId(stream, &mut 0), code::CAPTURE_UNSUPPORTED, "broken");
+            end(cu, stream);
+            let stream = begin(cu, mode);
+            assert_ne!(cu.stream_id(other), 0, "{mode}: another stream tells its id");
+            assert_eq!(end(cu, stream).0, code::OK, "{mode}");
+            assert_ne!(cu.stream_id(stream), 0, "{mode}: after the capture");
+        }
+    });
+}
+
+#[test]
 fn the_legacy_stream_is_unusable_meanwhile() {
     in_child("captures::the_legacy_stream_is_unusable_meanwhile", &[], |fake| {
         let cu = &fake.cu;

@@ -18,7 +18,7 @@ WORK=${CENOTE_GPU_WORK:-$ROOT/build/gpu}
 OUT=${OUT:-$WORK/out}
 
 PARTS="build conformance integrity stream_reuse kernel_rate replay capture perf torch_mempool
-torch_global record sanitize"
+torch_global record sanitize probe"
 
 limit_of() {
     case $1 in
@@ -26,7 +26,7 @@ limit_of() {
     record | sanitize) echo 150 ;;
     conformance | replay | perf) echo 130 ;;
     integrity) echo 110 ;;
-    stream_reuse | capture) echo 100 ;;
+    stream_reuse | capture | probe) echo 100 ;;
     *) echo 50 ;;
     esac
 }
@@ -98,6 +98,7 @@ part_build() {
     for p in integrity stream_reuse kernel_rate capture; do
         compile "$p" "${nvcc[@]}" "$HERE/$p.cu" -o "$WORK/$p" "${link[@]}" &
     done
+    compile probe "${nvcc[@]}" "$HERE/probe.cu" -o "$WORK/probe" "-L$(driver_to_link)" -lcuda &
     compile perf "${nvcc[@]}" "$HERE/perf.cpp" -o "$WORK/perf" "${link[@]}" &
     compile peer_async "${nvcc[@]}" "$ROOT/benches/peers/peers.cpp" -o "$WORK/peer_async" &
     build_torch "${nvcc[@]}" &
@@ -105,6 +106,15 @@ part_build() {
     key "$("$NVCC" --version | grep -o 'release [0-9.]*'), sm_${sm:-90}," \
         "$(basename "$(readlink -f "$LIBRARY")") $(stat -Lc %s "$LIBRARY") bytes"
     [ ! -e "$WORK/build-failed" ]
+}
+
+# A folder with the driver under the name that the linker wants, for toolkits without its stub.
+driver_to_link() {
+    local driver
+    driver=$(PATH=$PATH:/sbin ldconfig -p | sed -n 's/.*libcuda\.so\.1 (.*64.*) => //p' | head -n1)
+    mkdir -p "$WORK/driver"
+    [ -z "$driver" ] || ln -sf "$driver" "$WORK/driver/libcuda.so"
+    echo "$WORK/driver"
 }
 
 build_torch() {
@@ -234,6 +244,14 @@ part_record() {
     return $code
 }
 
+# Answers of the driver, for people to read: there is nothing that could be missed.
+part_probe() {
+    step 95 "$WORK/probe"
+    local code=$?
+    key "$(grep -c '^[a-g] ' "$WORK/probe.log") answers"
+    return $code
+}
+
 part_sanitize() {
     local tool failed=0
     tool=$(first_existing "$(command -v compute-sanitizer)" "$CUDA/bin/compute-sanitizer" \
@@ -255,6 +273,7 @@ show() {
     local part=$1 code=$2 log=$WORK/$1.log
     case $part in
     perf | kernel_rate | torch_* | record | replay) grep -v '^KEY' "$log" | tail -n 90 ;;
+    probe) grep -v '^KEY' "$log" ;;
     *)
         grep -v '^KEY' "$log" |
             grep -E 'MISSED|FAILED|skipped|panicked|error|ERROR|first wrong|^c29' | head -n 25

@@ -85,7 +85,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => prop_oneof![Just(0u64), 0..(64u64 << 20)].prop_map(|keep| Op::Trim { keep }),
         1 => Just(Op::Empty),
         1 => Just(Op::Poll),
-        1 => prop_oneof![2 => Just(0u64), 1 => 1..(32u64 << 20)].prop_map(|room| Op::Limit { room }),
+        1 => prop_oneof![2 => Just(0u64), 1 => 1..(32u64 << 20)]
+            .prop_map(|room| Op::Limit { room }),
         1 => stream.prop_map(|stream| Op::Renew { stream }),
     ]
 }

@@ -61,7 +61,11 @@ pub extern "C" fn cuStreamDestroy_v2(stream: usize) -> Code {
 
 #[no_mangle]
 pub extern "C" fn cuStreamGetId(stream: usize, id: Out<u64>) -> Code {
-    call(Fun::cuStreamGetId, Need::Stream, [stream as u64, 0, 0], |st| id.put(st.resolve(stream)?))
+    call(Fun::cuStreamGetId, Need::Stream, [stream as u64, 0, 0], |st| {
+        let found = st.resolve(stream)?;
+        st.check_not_captured(found)?;
+        id.put(found)
+    })
 }
 
 #[no_mangle]
