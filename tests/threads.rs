@@ -120,7 +120,7 @@ impl Worker {
 
     fn free(&mut self, block: Block) {
         block.check();
-        if block.tag % 2 == 0 {
+        if block.tag.is_multiple_of(2) {
             free(block.addr, self.stream).unwrap();
         } else {
             free_sized(block.addr, block.size, self.stream).unwrap();

@@ -8,7 +8,6 @@ use crate::program::STREAMS;
 const STRIDE: u64 = 1 << 16;
 
 /// The CPU.
-#[derive(Default)]
 pub struct Cpu;
 
 /// Addresses in a block that carry its tag: both ends and points in between.

@@ -173,7 +173,7 @@ impl Model<'_> {
     fn free(&mut self, block: &Block, stream: usize) -> Outcome {
         self.device.finish(block, stream)?;
         let on = self.device.stream(stream);
-        let freed = if block.tag % 2 == 0 {
+        let freed = if block.tag.is_multiple_of(2) {
             api::free(block.addr, on)
         } else {
             api::free_sized(block.addr, block.size, on)
