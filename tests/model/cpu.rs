@@ -62,6 +62,14 @@ impl Device for Cpu {
         cenote::runtime::tick();
     }
 
+    fn hold(&mut self, _: usize) {}
+
+    fn release(&mut self) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+
     fn renew(&mut self, _: usize) -> bool {
         false
     }
