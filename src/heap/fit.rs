@@ -366,8 +366,11 @@ impl Heap {
             self.ready_insert(id);
             id = rest;
         }
+        // What is left behind the alias keeps the tag of the range that it is cut from.
+        let mut tag = (self.ranges[id].stream, self.ranges[id].epoch);
         while self.ranges[id].addr + self.ranges[id].size < high {
             let next = self.ranges[id].next;
+            tag = (self.ranges[next].stream, self.ranges[next].epoch);
             self.ready_remove(next);
             if self.ranges[next].addr + self.ranges[next].size > high {
                 // What lies beyond keeps its own tag, not that of the first range.
@@ -379,6 +382,7 @@ impl Heap {
         }
         if self.ranges[id].addr + self.ranges[id].size > high {
             let rest = self.ranges.split(id, high);
+            (self.ranges[rest].stream, self.ranges[rest].epoch) = tag;
             self.ready_insert(rest);
         }
         self.ranges[id].kind = kind;
