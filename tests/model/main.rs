@@ -14,6 +14,7 @@ mod driver;
 #[path = "../support/fake.rs"]
 mod fake;
 mod gpu;
+mod known;
 mod pool;
 mod program;
 
@@ -73,5 +74,14 @@ fn programs_on_a_small_fake_device() {
     let env = [("FAKECUDA_LAG_OPS", "15"), ("FAKECUDA_TOTAL_BYTES", "67108864")];
     in_child("programs_on_a_small_fake_device", &env, |fake| {
         run(100, || Box::new(gpu::Gpu::new(fake)));
+    });
+}
+
+#[test]
+fn programs_that_once_found_a_mistake() {
+    in_child("programs_that_once_found_a_mistake", &[], |fake| {
+        let program = known::trim_beside_an_unfinished_range();
+        let outcome = pool::execute(&program, &mut gpu::Gpu::new(fake));
+        assert!(outcome.is_ok(), "{outcome:?}");
     });
 }
