@@ -38,7 +38,11 @@ impl Heap {
                 continue;
             }
             match self.acquire_span(region, start, size, stream) {
-                Ok(()) => return self.carve(id, start, size),
+                Ok(()) => {
+                    let block = self.carve(id, start, size);
+                    self.settle_tags(block);
+                    return block;
+                }
                 Err((alias, Conflict::Elsewhere)) => {
                     self.flip_alias(alias, id, Kind::Blocked);
                     flips += 1;
@@ -71,7 +75,9 @@ impl Heap {
             return None;
         }
         self.acquire_span(region, addr, size, stream).ok()?;
-        Some(self.carve(id, addr, size))
+        let block = self.carve(id, addr, size);
+        self.settle_tags(block);
+        Some(block)
     }
 
     /// The lowest ready range that the stream may use.
@@ -102,9 +108,13 @@ impl Heap {
         while page <= last {
             let alias = self.regions[region as usize].pages[page];
             let streams = &self.streams;
-            if let Err(conflict) = self.handles.acquire(alias, stream, |t| streams.done(t)) {
-                self.undo_acquire(region, first, page);
-                return Err((alias, conflict));
+            match self.handles.acquire(alias, stream, |t| streams.done(t)) {
+                Ok(None) => {}
+                Ok(Some(tag)) => self.retags.push((alias, tag)),
+                Err(conflict) => {
+                    self.undo_acquire(region, first, page);
+                    return Err((alias, conflict));
+                }
             }
             let record = self.handles.alias(alias);
             page = record.page as usize + self.handles[record.handle].pages as usize;
@@ -112,7 +122,8 @@ impl Heap {
         Ok(())
     }
 
-    fn undo_acquire(&mut self, region: u16, first: usize, end: usize) {
+    pub(crate) fn undo_acquire(&mut self, region: u16, first: usize, end: usize) {
+        self.retags.clear();
         let mut page = first;
         while page < end {
             let alias = self.regions[region as usize].pages[page];
@@ -127,6 +138,57 @@ impl Heap {
             }
             page = at + self.handles[handle].pages as usize;
         }
+    }
+
+    /// After the block was carved: where it took handles through another place than the last one, with
+    /// work of its own stream unfinished, the free ranges beside it on those handles are that work's
+    /// too. They were clean or finished before, or the handle would not have been given.
+    pub(crate) fn settle_tags(&mut self, block: Id) {
+        while let Some((alias, tag)) = self.retags.pop() {
+            let a = *self.handles.alias(alias);
+            let low = self.regions[a.region as usize].page_addr(a.page as usize);
+            let high = low + u64::from(self.handles[a.handle].pages) * self.page_bytes();
+            while let Some(id) = self.untagged_beside(block, low, high, tag) {
+                self.retag(id, low, high, tag);
+            }
+        }
+    }
+
+    /// A ready range between two addresses, on either side of a block, that lacks a tag.
+    fn untagged_beside(&self, block: Id, low: u64, high: u64, tag: Tag) -> Option<Id> {
+        let lacks = |id: Id| {
+            let r = &self.ranges[id];
+            r.kind == Kind::Ready && !(r.stream == tag.stream && r.epoch >= tag.epoch)
+        };
+        let mut id = self.ranges[block].next;
+        while id != 0 && self.ranges[id].addr < high {
+            if lacks(id) {
+                return Some(id);
+            }
+            id = self.ranges[id].next;
+        }
+        id = self.ranges[block].prev;
+        while id != 0 && self.ranges[id].addr + self.ranges[id].size > low {
+            if lacks(id) {
+                return Some(id);
+            }
+            id = self.ranges[id].prev;
+        }
+        None
+    }
+
+    fn retag(&mut self, mut id: Id, low: u64, high: u64, tag: Tag) {
+        self.ready_remove(id);
+        if self.ranges[id].addr < low {
+            let rest = self.ranges.split(id, low);
+            self.ready_insert(id);
+            id = rest;
+        }
+        if self.ranges[id].addr + self.ranges[id].size > high {
+            let rest = self.ranges.split(id, high);
+            self.ready_insert(rest);
+        }
+        self.free_range(id, Some(tag));
     }
 
     /// One live block less on the handles under a span.
@@ -307,6 +369,11 @@ impl Heap {
         while self.ranges[id].addr + self.ranges[id].size < high {
             let next = self.ranges[id].next;
             self.ready_remove(next);
+            if self.ranges[next].addr + self.ranges[next].size > high {
+                // What lies beyond keeps its own tag, not that of the first range.
+                let rest = self.ranges.split(next, high);
+                self.ready_insert(rest);
+            }
             self.ranges[id].size += self.ranges[next].size;
             self.forget(next);
         }

@@ -95,7 +95,12 @@ impl Heap {
         if gap == 0 {
             return None;
         }
-        let (start, front_tag) = self.front(region, gap, stream, size, align);
+        let (start, mut front_tag) = self.front(region, gap, stream, size, align);
+        for (_, tag) in &self.retags {
+            // Of the same stream: the later epoch covers both.
+            front_tag =
+                Some(front_tag.map_or(*tag, |t| if t.epoch > tag.epoch { t } else { *tag }));
+        }
         let from = self.regions[region as usize].page_of(start.max(self.ranges[gap].addr));
         let last = self.regions[region as usize].page_of(start + size - 1);
         let r = &self.regions[region as usize];
@@ -107,12 +112,15 @@ impl Heap {
         let front_end = self.ranges[gap].addr;
         let Some((steps, tail_tag)) = chosen else {
             if start < front_end {
-                self.release_span(region, start, front_end - start, None);
+                let r = &self.regions[region as usize];
+                let (first, end) = (r.page_of(start), r.page_of(front_end));
+                self.undo_acquire(region, first, end);
             }
             return None;
         };
         let mapped_end = steps.last().map_or(mapped_from, |s| s.addr + s.bytes);
         let block = self.place(gap, start, size, mapped_from, mapped_end);
+        self.settle_tags(block);
         Some(Plan { block, steps, region, mapped_from, mapped_end, front_tag, tail_tag })
     }
 

@@ -11,6 +11,8 @@
 pub mod blocks;
 pub mod fit;
 pub mod grow;
+#[cfg(test)]
+mod ordering;
 pub mod pending;
 pub mod recall;
 pub mod reclaim;
@@ -72,6 +74,8 @@ pub struct Heap {
     pub slabs: Slabs,
     /// Pins, recorded uses and waiting frees by block address.
     pub extra: HashMap<u64, Extra>,
+    /// Places of the block being made whose free neighbours must carry a tag.
+    retags: Vec<(AliasId, Tag)>,
     /// Where ranges were put before, by sort of region.
     pub recall: [recall::Recall; 3],
     /// Allocations when the pool was last swept because it was empty.
@@ -120,6 +124,7 @@ impl Heap {
             streams: Streams::default(),
             slabs: Slabs::default(),
             extra: HashMap::new(),
+            retags: Vec::new(),
             recall: Default::default(),
             swept_at: 0,
             counters: Counters::default(),

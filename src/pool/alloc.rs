@@ -71,6 +71,9 @@ impl Pool {
     /// A block in stream order.
     pub fn alloc(&self, request: Request, stream: &StreamRef) -> Result<u64> {
         self.check_open()?;
+        if let Some(e) = self.backend.sticky() {
+            return Err(e);
+        }
         let route = route(request.size, request.align);
         let mut heap = self.heap.lock();
         heap.now_ms = super::now_ms();
@@ -100,9 +103,6 @@ impl Pool {
 
     #[cold]
     fn alloc_slow(&self, mut heap: MutexGuard<'_, Heap>, job: Job) -> Result<u64> {
-        if let Some(e) = self.backend.sticky() {
-            return Err(e);
-        }
         if job.request.size > self.region_bytes {
             // More than the device has: no address is reserved and nothing cached given up for it.
             self.ooms.fetch_add(1, Relaxed);

@@ -97,8 +97,8 @@ impl Pool {
     }
 
     // Errors of unmap and release are not the caller's: a lost context makes them fail, which the
-    // backend remembers and answers to every later call. Any other refusal would leave memory and an
-    // address that nobody knows, so such a call is made once more.
+    // backend remembers and answers to every later call. Any other refusal would leave memory and
+    // an address that nobody knows, so such a call is made once more.
     fn unmap(&self, addr: u64, bytes: u64) {
         let device = self.desc.device;
         self.insist(&self.driver.unmap, || self.backend.unmap(device, addr, bytes));

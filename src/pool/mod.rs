@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Slack that the library chooses, in parts per million of the peak of live bytes: simulated and
 /// measured on recorded training, inference and serving traces as the value from which repeated
 /// rounds need (nearly) no driver call.
-pub const SLACK_AUTO_PPM: u32 = 5_000;
+pub const SLACK_AUTO_PPM: u32 = 4_000;
 /// Automatic slack grows by this much, up to the maximum, while a workload that never repeats
 /// itself (serving) takes handles over at more than one in four allocations; it shrinks when that
 /// ends.

@@ -203,18 +203,20 @@ impl Handles {
     /// One more live block of `stream` uses the handle through `alias`. `done` says whether a tag
     /// is finished. Through the home alias the tags of the ranges already decided; through another
     /// one every use of the handle must be finished or be of the same stream.
+    /// Uses of the same stream that are not finished are returned: the ranges around the block, at
+    /// this place, must carry them.
     #[inline]
     pub fn acquire(
         &mut self,
         alias: AliasId,
         stream: u32,
         done: impl Fn(Tag) -> bool,
-    ) -> Result<(), Conflict> {
+    ) -> Result<Option<Tag>, Conflict> {
         let id = self.aliases[alias as usize].handle;
         let handle = &mut self.handles[id as usize];
         if handle.active == alias {
             handle.touches += 1;
-            return Ok(());
+            return Ok(None);
         }
         if handle.active != 0 || handle.busy {
             return Err(Conflict::Elsewhere);
@@ -224,17 +226,19 @@ impl Handles {
         if handle.private && handle.aliases.last() != Some(&alias) {
             return Err(Conflict::Elsewhere);
         }
+        let mut unfinished = None;
         if handle.home != alias {
             handle.tags.retain(|&t| !done(t));
             if handle.tags.iter().any(|t| t.stream != stream) {
                 return Err(Conflict::Unfinished);
             }
+            unfinished = handle.tags.first().copied();
         }
         handle.active = alias;
         handle.home = alias;
         handle.touches = 1;
         self.unlist(id);
-        Ok(())
+        Ok(unfinished)
     }
 
     /// One live block less uses the handle. True if it is idle now.

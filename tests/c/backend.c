@@ -147,6 +147,65 @@ static void used(struct device *device) {
     CHECK(device->created_bytes == 0 && device->mapped_bytes == 0);
 }
 
+/* Half of the blocks freed: a trim gives their memory back, and the others keep theirs. */
+static void trimmed_in_part(struct device *device) {
+    enum { COUNT = 16, BYTES = 2 << 20 };
+    cenote_pool_desc desc;
+    cenote_pool_stats_t stats;
+    cenote_trim_result trimmed;
+    cenote_pool_t pool = 0;
+    unsigned char *blocks[COUNT];
+    memset(&desc, 0, sizeof desc);
+    memset(&stats, 0, sizeof stats);
+    memset(&trimmed, 0, sizeof trimmed);
+    desc.struct_size = sizeof desc;
+    stats.struct_size = sizeof stats;
+    trimmed.struct_size = sizeof trimmed;
+    ANSWERS(CENOTE_OK, cenote_pool_create(&desc, &pool));
+    for (int i = 0; i < COUNT; ++i) {
+        void *block = NULL;
+        ANSWERS(CENOTE_OK, cenote_alloc(pool, BYTES, NULL, &block));
+        blocks[i] = block;
+        memset(block, i + 1, BYTES);
+    }
+    const uint64_t full = device->created_bytes;
+    for (int i = 0; i < COUNT; i += 2) {
+        ANSWERS(CENOTE_OK, cenote_free(blocks[i], NULL));
+    }
+    ANSWERS(CENOTE_OK, cenote_pool_trim(pool, 0, &trimmed));
+    ANSWERS(CENOTE_OK, cenote_pool_stats(pool, &stats));
+    CHECK(trimmed.returned_bytes > 0 && trimmed.pending_bytes == 0);
+    CHECK(device->created_bytes == full - trimmed.returned_bytes);
+    CHECK(stats.held_bytes == device->created_bytes && trimmed.kept_bytes == stats.held_bytes);
+    CHECK(stats.live_bytes == (uint64_t)COUNT / 2 * BYTES);
+    for (int i = 1; i < COUNT; i += 2) {
+        CHECK(blocks[i][0] == i + 1 && blocks[i][BYTES / 2] == i + 1);
+        CHECK(blocks[i][BYTES - 1] == i + 1);
+        ANSWERS(CENOTE_OK, cenote_free_sized(blocks[i], BYTES, NULL));
+    }
+    ANSWERS(CENOTE_OK, cenote_pool_destroy(pool));
+    CHECK(device->created_bytes == 0 && device->mapped_bytes == 0);
+}
+
+/* The device refuses: the answer is out of memory, and what it gave before goes back. */
+static void refuses(struct device *device) {
+    const uint64_t most = device->most_bytes;
+    void *block = NULL;
+    cenote_error error;
+    memset(&error, 0, sizeof error);
+    error.struct_size = sizeof error;
+    device->most_bytes = 1 << 20;
+    ANSWERS(CENOTE_E_OUT_OF_MEMORY, cenote_alloc(CENOTE_DEFAULT_POOL, 8 << 20, NULL, &block));
+    ANSWERS(CENOTE_OK, cenote_last_error(&error));
+    CHECK(error.backend_code == 2 && error.wanted_bytes >= 8 << 20);
+    CHECK(block == NULL && device->created_bytes == 0 && device->mapped_bytes == 0);
+    device->most_bytes = most;
+    ANSWERS(CENOTE_OK, cenote_alloc(CENOTE_DEFAULT_POOL, 8 << 20, NULL, &block));
+    ANSWERS(CENOTE_OK, cenote_free(block, NULL));
+    ANSWERS(CENOTE_OK, cenote_empty_cache(-1, NULL));
+    CHECK(device->created_bytes == 0);
+}
+
 int main(void) {
     static struct device device; /* lives as long as the process, as the header demands */
     device.file = memfd_create("device", 0);
@@ -156,6 +215,8 @@ int main(void) {
     cenote_backend_vtable good = table(&device);
     ANSWERS(CENOTE_OK, cenote_backend_register(&good));
     used(&device);
+    trimmed_in_part(&device);
+    refuses(&device);
     ANSWERS(CENOTE_E_CONFIGURED, cenote_backend_register(&good));
     return check_failures != 0;
 }

@@ -4,6 +4,7 @@ use crate::api::*;
 use crate::fake::{Fake, Kernel};
 use crate::on_fake;
 use cenote::base::Status;
+use cenote::ffi::types::{CENOTE_STREAM_CAPTURE_TOLD, CENOTE_STREAM_PERSISTENT};
 
 /// CUDA_ERROR_OUT_OF_MEMORY.
 const OUT_OF_MEMORY: u32 = 2;
@@ -79,6 +80,9 @@ on_fake!(
     |fake| {
         fake.cu.start(0);
         let pool = pool_limited(0);
+        let promises = CENOTE_STREAM_PERSISTENT | CENOTE_STREAM_CAPTURE_TOLD;
+        let told = register(0, fake.cu.stream(true) as u64, promises).unwrap();
+        free(alloc(pool, 4096, told).unwrap(), told).unwrap();
         let x = alloc(pool, 4096, 0).unwrap();
         let (large, alone) = (alloc(pool, 64 * MIB, 0).unwrap(), alloc(pool, MIB, 0).unwrap());
         let nowhere = fake.cu.reserve(2 << 20);
@@ -89,7 +93,7 @@ on_fake!(
         let lost = Err(Status::E_CONTEXT_LOST);
         // A free that asks the driver nothing cannot know yet; what asks it says so from then on.
         assert!(matches!(free(alone, 0), Ok(()) | Err(Status::E_CONTEXT_LOST)));
-        assert_eq!(trim(pool, 0).map(|_| ()), lost);
+        assert_eq!(alloc(pool, 128 * MIB, 0).map(|_| ()), lost);
         let first = || (last_error().status, last_error().backend_code as u64);
         let wanted = (Status::E_CONTEXT_LOST.0, ILLEGAL_ADDRESS);
         for round in 0..2 {
@@ -98,6 +102,9 @@ on_fake!(
             assert_eq!(free(large, 0), lost);
             assert_eq!(alloc(pool, 4096, 0).map(|_| ()), lost);
             assert_eq!(alloc(pool, 256 * MIB, 0).map(|_| ()), lost);
+            // Nothing is asked for this stream, and a cached block would fit.
+            assert_eq!(alloc(pool, 4096, told).map(|_| ()), lost);
+            assert_eq!(free(x, told), lost);
             assert_eq!(first(), wanted);
             assert_eq!(trim(pool, 0).map(|_| ()), lost);
             assert_eq!(empty_cache(-1).map(|_| ()), lost);

@@ -214,7 +214,7 @@ fn in_struct<T: Copy>(name: &str, content: T, call: impl Fn(*const T) -> i32) {
     assert_eq!(Status(call(absurd.words.as_ptr().cast())), Status::E_STRUCT_SIZE, "{name}");
 }
 
-/// The same for structs that are written: as much as there is room for, and what was written is said.
+/// The same for structs that are written: as much as there is room for; the size says how much.
 fn out_struct<T: Copy>(name: &str, call: impl Fn(*mut T) -> i32) {
     let size = size_of::<T>();
     for (given, wanted) in [

@@ -8,7 +8,6 @@ use crate::program::STREAMS;
 const STRIDE: u64 = 1 << 16;
 
 /// The CPU.
-#[derive(Default)]
 pub struct Cpu;
 
 /// Addresses in a block that carry its tag: both ends and points in between.
@@ -61,6 +60,14 @@ impl Device for Cpu {
 
     fn step(&mut self) {
         cenote::runtime::tick();
+    }
+
+    fn hold(&mut self, _: usize) {}
+
+    fn release(&mut self) {}
+
+    fn stopped(&self) -> bool {
+        false
     }
 
     fn renew(&mut self, _: usize) -> bool {

@@ -29,13 +29,15 @@ pub struct Gpu<'a> {
     fake: &'a Fake,
     streams: Vec<Stream>,
     events: Vec<usize>,
+    /// Ids of stopped streams; a destroyed one may be among them.
+    held: Vec<u64>,
 }
 
 impl<'a> Gpu<'a> {
     /// Make the streams.
     pub fn new(fake: &'a Fake) -> Gpu<'a> {
         fake.cu.start(0);
-        let mut gpu = Gpu { fake, streams: Vec::new(), events: Vec::new() };
+        let mut gpu = Gpu { fake, streams: Vec::new(), events: Vec::new(), held: Vec::new() };
         for raw in [0, 2] {
             gpu.streams.push(Stream { raw, named: raw as u64, kind: Kind::Default });
         }
@@ -134,6 +136,18 @@ impl Device for Gpu<'_> {
 
     fn step(&mut self) {}
 
+    fn hold(&mut self, stream: usize) {
+        self.held.push(self.fake.hold(self.raw(stream)));
+    }
+
+    fn release(&mut self) {
+        self.held.drain(..).for_each(|id| self.fake.unhold(id));
+    }
+
+    fn stopped(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     fn renew(&mut self, stream: usize) -> bool {
         let number = stream % self.streams.len();
         let old = self.streams[number];
@@ -146,6 +160,7 @@ impl Device for Gpu<'_> {
     }
 
     fn settle(&mut self) -> Outcome {
+        self.release();
         let code = self.fake.cu.cuCtxSynchronize();
         holds!(code == 0, "cuCtxSynchronize gives {code}");
         self.mistakes()
@@ -161,6 +176,7 @@ impl Device for Gpu<'_> {
 
 impl Drop for Gpu<'_> {
     fn drop(&mut self) {
+        self.release();
         self.streams.iter().for_each(|&stream| self.end(stream));
         for event in self.events.drain(..) {
             assert_eq!(self.fake.cu.cuEventDestroy_v2(event), 0);

@@ -41,7 +41,7 @@ fn run<'a>(cases: u32, device: impl Fn() -> Box<dyn pool::Device + 'a>) {
 #[test]
 fn programs_on_the_host() {
     api::on_host();
-    run(150, || Box::new(cpu::Cpu::default()));
+    run(150, || Box::new(cpu::Cpu));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn programs_on_the_host_with_late_completions() {
     api::in_own_process(
         "programs_on_the_host_with_late_completions",
         &[("CENOTE_LAG", "25")],
-        || run(150, || Box::new(cpu::Cpu::default())),
+        || run(150, || Box::new(cpu::Cpu)),
     );
 }
 

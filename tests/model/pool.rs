@@ -52,6 +52,12 @@ pub trait Device {
     fn finish(&mut self, block: &Block, stream: usize) -> Outcome;
     /// A step of the program has passed.
     fn step(&mut self);
+    /// Stop a stream.
+    fn hold(&mut self, stream: usize);
+    /// Let all stopped streams go on.
+    fn release(&mut self);
+    /// A stream is stopped, so that waiting for it would be for ever.
+    fn stopped(&self) -> bool;
     /// Replace a stream by a new one; false if the device has no streams that end.
     fn renew(&mut self, stream: usize) -> bool;
     /// Wait for everything; the mistakes found so far.
@@ -119,6 +125,14 @@ impl Model<'_> {
             Op::Empty => self.must("empty_cache", api::empty_cache(-1).map(|_| ())),
             Op::Poll => self.must("poll", api::poll()),
             Op::Limit { room } => self.limit_device(room),
+            Op::Hold { stream } => {
+                self.device.hold(stream);
+                Ok(())
+            }
+            Op::Release => {
+                self.device.release();
+                Ok(())
+            }
             Op::Renew { stream } => {
                 if self.device.renew(stream) {
                     self.live.values_mut().for_each(|b| b.recorded.retain(|&s| s != stream));
@@ -147,6 +161,7 @@ impl Model<'_> {
 
     fn alloc(&mut self, size: u64, align: u64, flags: u32, stream: usize) -> Outcome {
         let on = self.device.stream(stream);
+        let flags = flags | u32::from(self.device.stopped());
         let made = api::alloc_with(self.pool, size, align, flags, on);
         let addr = match made {
             Ok(addr) => addr,
@@ -173,7 +188,7 @@ impl Model<'_> {
     fn free(&mut self, block: &Block, stream: usize) -> Outcome {
         self.device.finish(block, stream)?;
         let on = self.device.stream(stream);
-        let freed = if block.tag % 2 == 0 {
+        let freed = if block.tag.is_multiple_of(2) {
             api::free(block.addr, on)
         } else {
             api::free_sized(block.addr, block.size, on)

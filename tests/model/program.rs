@@ -31,6 +31,10 @@ pub enum Op {
     Poll,
     /// Limit the device to what is held and some more; 0: no limit.
     Limit { room: u64 },
+    /// Stop a stream: what is queued on it stays unfinished.
+    Hold { stream: usize },
+    /// Let all stopped streams go on.
+    Release,
     /// Destroy a stream and make a new one in its place, with the same handle if possible.
     Renew { stream: usize },
 }
@@ -87,6 +91,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Poll),
         1 => prop_oneof![2 => Just(0u64), 1 => 1..(32u64 << 20)]
             .prop_map(|room| Op::Limit { room }),
+        2 => stream.clone().prop_map(|stream| Op::Hold { stream }),
+        1 => Just(Op::Release),
         1 => stream.prop_map(|stream| Op::Renew { stream }),
     ]
 }

@@ -79,8 +79,6 @@ struct Device {
     context: AtomicUsize,
     /// Id of that context, 0 where the driver has none.
     context_id: AtomicU64,
-    /// Id of that context's legacy default stream, 0 until it was asked.
-    legacy_id: AtomicU64,
     activating: Mutex<()>,
 }
 

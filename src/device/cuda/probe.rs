@@ -73,7 +73,6 @@ impl Cuda {
             rdma: has(ATTRIBUTE_RDMA_VMM),
             context: AtomicUsize::new(0),
             context_id: AtomicU64::new(0),
-            legacy_id: AtomicU64::new(0),
             activating: Mutex::new(()),
         })
     }

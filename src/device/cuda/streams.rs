@@ -15,6 +15,8 @@ use crate::device::{CaptureInfo, StreamIdentity};
 
 /// Ids that this backend makes up where the driver has none. The driver counts from below.
 const OWN_IDS: u64 = 1 << 63;
+/// Mark of the legacy stream among them.
+const LEGACY: u64 = 1 << 62;
 /// Slots of the table of devices by stream id.
 const SLOTS: usize = 1024;
 /// Bits of a slot that hold the device plus one; the id is above them.
@@ -118,17 +120,9 @@ impl Cuda {
             return Ok(StreamIdentity { id: self.id_of(stream)?, device, capture: None });
         }
         // The legacy stream cannot be captured, and a context has one for all its life.
-        let slot = self.device(device)?;
-        let primary = slot.context.load(Relaxed) == context;
-        let known = slot.legacy_id.load(Relaxed);
-        if primary && known != 0 {
-            return Ok(StreamIdentity { id: known, device, capture: None });
-        }
-        let id = self.id_of(0)?;
-        if primary {
-            slot.legacy_id.store(id, Relaxed);
-        }
-        Ok(StreamIdentity { id, device, capture: None })
+        // The driver refuses its id (906) while any blocking stream is captured, so it gets its name
+        // from its context.
+        Ok(StreamIdentity { id: OWN_IDS | LEGACY | context as u64, device, capture: None })
     }
 
     /// The driver's id of a stream. A driver without ids (before 12.0) gets a new one each time:
