@@ -113,8 +113,8 @@ pub fn inaccessible_before_and_after(subject: &Subject) -> Outcome {
     Ok(())
 }
 
-/// Reserved addresses and unmapped memory for one check of what must be refused. All of it goes back
-/// even where something was not refused, so that the next check does not fail for this one.
+/// Reserved addresses and unmapped memory for one check of what must be refused. All of it goes
+/// back even where something was not refused, so that the next check does not fail for this one.
 fn with_parts(
     subject: &Subject,
     pages_of_handles: &[u64],
