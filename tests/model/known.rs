@@ -6,8 +6,8 @@ fn a(size: u64, align: u64, stream: usize) -> Op {
     Op::Alloc { size, align, flags: 0, stream }
 }
 
-/// A trim gave back a handle whose page ended in the unfinished range of another stream: the rest of
-/// that range lost its tag and was handed out while the stream ran.
+/// A trim gave back a handle whose page ended in the unfinished range of another stream: the rest
+/// of that range lost its tag and was handed out while the stream ran.
 pub fn trim_beside_an_unfinished_range() -> Program {
     let ops = vec![
         a(20021249, 0, 0),
