@@ -5,11 +5,18 @@
 //! a radix tree would save that and cost a second dependent load on every free.
 
 use super::units::CHUNK;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BITS: u32 = 47;
 const CHUNKS: usize = 1 << (BITS - 30);
 static MAP: [AtomicU32; CHUNKS] = [const { AtomicU32::new(0) }; CHUNKS];
+
+/// A chunk with several owners, or with one that does not fill it: see `PARTS`.
+const MIXED: u32 = u32::MAX;
+/// Ranges that are not whole chunks, by first address: end and owner.
+static PARTS: RwLock<BTreeMap<u64, (u64, Owner)>> = RwLock::new(BTreeMap::new());
 
 /// Which pool and which of its regions own an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +35,30 @@ pub fn find(addr: u64) -> Option<Owner> {
     // is.
     match cell.load(Ordering::Acquire) {
         0 => None,
+        MIXED => find_part(addr),
         v => Some(Owner { pool: ((v - 1) >> 12) as u16, region: ((v - 1) & 0xFFF) as u16 }),
+    }
+}
+
+#[cold]
+fn find_part(addr: u64) -> Option<Owner> {
+    let parts = PARTS.read();
+    let (_, &(end, owner)) = parts.range(..=addr).next_back()?;
+    (addr < end).then_some(owner)
+}
+
+/// Name the owner of a range that need not be whole chunks, or none.
+pub fn set_part(addr: u64, size_bytes: u64, owner: Option<Owner>) {
+    let mut parts = PARTS.write();
+    match owner {
+        Some(owner) => parts.insert(addr, (addr + size_bytes, owner)),
+        None => parts.remove(&addr),
+    };
+    let first = (addr / CHUNK) as usize;
+    let last = ((addr + size_bytes - 1) / CHUNK) as usize;
+    for cell in MAP.iter().take(last + 1).skip(first) {
+        // A chunk once mixed stays so: it is only a slower way to the same answer.
+        cell.store(MIXED, Ordering::Release);
     }
 }
 
@@ -49,6 +79,22 @@ pub fn set(addr: u64, size_bytes: u64, owner: Option<Owner>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_chunk_have_their_own_owners() {
+        let base = 7000 * CHUNK + 4096;
+        let (a, b) = (Owner { pool: 1, region: 2 }, Owner { pool: 3, region: 4 });
+        set_part(base, 8192, Some(a));
+        set_part(base + 8192, CHUNK, Some(b));
+        assert_eq!(find(base - 1), None);
+        assert_eq!(find(base + 8191), Some(a));
+        assert_eq!(find(base + 8192), Some(b));
+        assert_eq!(find(base + 8191 + CHUNK), Some(b));
+        assert_eq!(find(base + 8192 + CHUNK), None);
+        set_part(base, 8192, None);
+        assert_eq!(find(base), None);
+        assert_eq!(find(base + 9000), Some(b));
+    }
 
     #[test]
     fn first_and_last_byte_belong_and_neighbours_do_not() {

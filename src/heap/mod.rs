@@ -149,12 +149,64 @@ impl Heap {
         let index = self.regions.len() as u16;
         let mut region = Region::new(base, size, self.page_shift, sort);
         region.graph = graph;
-        let id = self.ranges.new_record(index, base, size, Kind::Unmapped);
-        region.unmapped = self.ranges.insert(0, id);
-        region.first = id;
+        if size > 0 {
+            let id = self.ranges.new_record(index, base, size, Kind::Unmapped);
+            region.unmapped = self.ranges.insert(0, id);
+            region.first = id;
+        }
         self.regions.push(region);
         self.counters.reserved_bytes += size;
         index
+    }
+
+    /// Add a whole driver allocation: a region with one handle, ready from the start.
+    pub fn add_whole_region(
+        &mut self,
+        base: u64,
+        size: u64,
+        sort: Sort,
+        graph: u64,
+        phys: crate::device::PhysHandle,
+    ) -> u16 {
+        let mut region = Region::new(base, size, self.page_shift, sort);
+        region.graph = graph;
+        // A slot of a region that was given back is used again.
+        let free = self.regions.iter().skip(3).position(|r| r.size == 0 && r.graph == NO_GRAPH);
+        let index = free.map_or(self.regions.len(), |at| at + 3) as u16;
+        let handle = self.handles.new_handle((size >> self.page_shift) as u32);
+        let alias = self.handles.new_alias(handle, index, 0);
+        region.pages.fill(alias);
+        let id = self.ranges.new_record(index, base, size, Kind::Ready);
+        region.first = id;
+        match free {
+            Some(_) => self.regions[index as usize] = region,
+            None => self.regions.push(region),
+        }
+        let h = &mut self.handles[handle];
+        h.phys = phys;
+        h.busy = false;
+        h.home = alias;
+        h.private = graph != 0;
+        h.idle_since_ms = self.now_ms;
+        if graph == 0 {
+            self.handles.list(handle);
+        }
+        self.ready_insert(id);
+        self.counters.reserved_bytes += size;
+        index
+    }
+
+    /// A whole driver allocation went back: its region is empty.
+    pub fn drop_whole_region(&mut self, index: u16) {
+        let region = &mut self.regions[index as usize];
+        let first = std::mem::take(&mut region.first);
+        self.counters.reserved_bytes -= region.size;
+        let sort = region.sort;
+        *region = Region::new(0, 0, self.page_shift, sort);
+        region.graph = NO_GRAPH;
+        if first != 0 {
+            self.ranges.drop_record(first);
+        }
     }
 
     /// The tag of a free on a stream now; none where work is not asynchronous.

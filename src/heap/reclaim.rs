@@ -36,9 +36,12 @@ impl Heap {
         let mut picked = Vec::new();
         let mut bytes = 0;
         for pages in (1..=HANDLE_PAGES_MAX).rev() {
-            let size = (pages as u64) << self.page_shift;
             let mut id = self.handles.oldest(pages);
-            while id != 0 && picked.len() < count && bytes + size <= most_bytes {
+            while id != 0 && picked.len() < count {
+                let size = u64::from(self.handles[id].pages) << self.page_shift;
+                if bytes + size > most_bytes && bytes > 0 {
+                    break;
+                }
                 let next = self.handles.younger(id);
                 if self.handles[id].idle_since_ms > idle_before_ms {
                     break;
@@ -89,6 +92,12 @@ impl Heap {
             stream += 1;
         }
         found
+    }
+
+    /// Regions of handles that are whole driver allocations.
+    pub fn regions_of(&self, items: &[Return]) -> Vec<u16> {
+        let places = items.iter().flat_map(|item| &item.unmaps);
+        places.map(|place| self.handles.alias(place.alias).region).collect()
     }
 
     /// The driver took the handle back.

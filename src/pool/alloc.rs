@@ -18,6 +18,8 @@ pub const NO_GROW: u32 = 2;
 /// Never wait for, or close epochs of, other streams.
 pub const NO_CROSS_STREAM: u32 = 4;
 
+/// Bytes in open epochs below which growth does not care for them.
+const ORPHANS_MIN: u64 = 32 << 20;
 /// Longest wait for unfinished frees before a request fails.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// A request, checked.
@@ -45,6 +47,13 @@ impl Request {
     }
 }
 
+impl Job {
+    /// True if the caller forbids growth.
+    pub(super) fn grows_not(&self) -> bool {
+        self.request.flags & NO_GROW != 0
+    }
+}
+
 /// A step of the ladder before an out-of-memory, and whether it is repeated while it helps.
 type Rung = (fn(&Pool, &mut MutexGuard<'_, Heap>, &Job) -> Result<bool>, bool);
 
@@ -58,11 +67,11 @@ const RUNGS: [Rung; 4] = [
 
 /// A request with the place it is served from.
 #[derive(Clone, Copy)]
-struct Job {
-    request: Request,
-    route: Route,
-    region: u16,
-    stream: u32,
+pub(super) struct Job {
+    pub(super) request: Request,
+    pub(super) route: Route,
+    pub(super) region: u16,
+    pub(super) stream: u32,
     raw: u64,
     capturing: bool,
 }
@@ -112,6 +121,10 @@ impl Pool {
         self.due(&mut heap);
         if !job.capturing {
             let _ = self.close_own(&mut heap, job.stream, job.raw);
+        }
+        if heap.streams.open_bytes > (heap.counters.held_bytes / 8).max(ORPHANS_MIN) {
+            // Streams that are never heard of again would keep what they freed for ever.
+            self.close_everything(&mut heap);
         }
         self.poll_events(&mut heap)?;
         if let Some(addr) = self.ready(&mut heap, &job) {
@@ -210,10 +223,13 @@ impl Pool {
 
     /// Plan, call the driver without the lock, commit or roll back.
     fn grow(&self, heap: &mut MutexGuard<'_, Heap>, job: &Job) -> Result<u64> {
+        if !self.virtual_memory {
+            return self.grow_whole(heap, job);
+        }
         let size = heap.range_size(job.region, job.route, job.request.size);
         let align = job.request.align;
         let mut rule = self.allowance(heap, job.request.size);
-        if job.request.flags & NO_GROW != 0 {
+        if job.grows_not() {
             rule.allowed = 0;
         }
         let mut plan = heap.plan(job.region, job.stream, size, align, rule);
@@ -277,8 +293,8 @@ impl Pool {
     }
 
     /// Why growth was refused without asking the driver.
-    fn refusal(&self, heap: &Heap, job: &Job, size: u64) -> Error {
-        if job.request.flags & NO_GROW != 0 {
+    pub(super) fn refusal(&self, heap: &Heap, job: &Job, size: u64) -> Error {
+        if job.grows_not() {
             return Error::new(Status::E_WOULD_GROW, "no fitting memory is ready").bytes(size, 0);
         }
         let own = self.desc.limit_bytes.saturating_sub(heap.counters.held_bytes);

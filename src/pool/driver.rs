@@ -65,6 +65,11 @@ impl Pool {
         Ok(handles)
     }
 
+    /// Create memory that is not mapped by us.
+    pub(super) fn create_counted(&self, bytes: u64) -> Result<PhysHandle> {
+        self.timed(&self.driver.create, || self.backend.create(self.desc.device, bytes))
+    }
+
     fn map_step(&self, step: &Step) -> Result<PhysHandle> {
         let (device, counts) = (self.desc.device, &self.driver);
         let handle = match step.phys {
@@ -118,7 +123,12 @@ impl Pool {
     /// Unmap every place of a handle and release it.
     pub(super) fn give_back(&self, item: &Return) {
         for place in &item.unmaps {
-            self.unmap_place(place, item.phys);
+            if self.virtual_memory {
+                self.unmap_place(place, item.phys);
+            } else {
+                // Before the driver can give the address to somebody else.
+                crate::base::addr_map::set_part(place.addr, place.bytes, None);
+            }
         }
         self.release(item.phys, item.bytes);
     }

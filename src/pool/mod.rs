@@ -9,6 +9,7 @@ pub mod blocks;
 pub mod capture;
 pub mod driver;
 pub mod trim;
+mod whole;
 
 use crate::base::units::{round_up, CHUNK};
 use crate::base::{addr_map, Error, Result, Status};
@@ -117,6 +118,8 @@ pub struct Pool {
     pub backend: &'static dyn Backend,
     /// The CPU can use the addresses.
     pub host_visible: bool,
+    /// Memory is mapped page by page; else it comes as whole driver allocations.
+    virtual_memory: bool,
     /// Figures of driver calls.
     pub driver: DriverCounts,
     /// Allocations that needed a step of the ladder, and refused ones.
@@ -162,20 +165,15 @@ impl Pool {
         hooks: Hooks,
     ) -> Result<Pool> {
         let info = backend.device_info(desc.device)?;
-        if !info.caps.virtual_memory {
-            return Err(Error::new(
-                Status::E_NOT_SUPPORTED,
-                "device without virtual memory management",
-            ));
-        }
         let mut heap = Heap::new(info.page_bytes, info.caps.asynchronous);
-        heap.takeover = info.caps.alias && !desc.stable;
+        heap.takeover = info.caps.alias && info.caps.virtual_memory && !desc.stable;
         let region_bytes = round_up(info.total_bytes.max(CHUNK), CHUNK);
         let pool = Pool {
             slot,
             desc,
             backend,
             host_visible: info.caps.host_visible,
+            virtual_memory: info.caps.virtual_memory,
             driver: DriverCounts::default(),
             retries: AtomicU64::new(0),
             ooms: AtomicU64::new(0),
@@ -203,6 +201,11 @@ impl Pool {
     /// several times the device, so that freed places need not be unmapped; stepped down when
     /// refused.
     fn add_region(&self, sort: Sort, graph: u64) -> Result<()> {
+        if !self.virtual_memory {
+            // A place in the table; what it serves comes as regions of their own.
+            self.heap.lock().add_region(0, 0, sort, graph);
+            return Ok(());
+        }
         let device = self.desc.device;
         let wanted = if graph == 0 && sort == Sort::Large {
             (self.region_bytes * 8).max(1 << 40)
@@ -239,6 +242,13 @@ impl Pool {
     fn unreserve(&self) {
         let mut heap = self.heap.lock();
         for region in std::mem::take(&mut heap.regions) {
+            if region.size == 0 {
+                continue;
+            }
+            if !self.virtual_memory {
+                addr_map::set_part(region.base, region.size, None);
+                continue;
+            }
             addr_map::set(region.base, region.size, None);
             let _ = self.backend.unreserve(self.desc.device, region.base, region.size);
         }

@@ -89,8 +89,12 @@ impl Pool {
                 }
                 self.ledger.give(bytes);
             });
+            let whole = if self.virtual_memory { Vec::new() } else { heap.regions_of(&items) };
             for item in &items {
                 heap.returned(item);
+            }
+            for region in whole {
+                heap.drop_whole_region(region);
             }
             heap.count_held(-(bytes as i64));
             returned += bytes;
@@ -169,6 +173,9 @@ impl Pool {
                 .collect();
             let phys = heap.handles[id].phys;
             for addr in places {
+                if !self.virtual_memory {
+                    break;
+                }
                 (self.hooks.mapping)(false, device, addr, bytes, phys.0);
                 let _ = self.backend.unmap(device, addr, bytes);
             }

@@ -82,6 +82,11 @@ pub struct Handles {
     pub alias_count: usize,
 }
 
+/// The idle list of a handle: by size, whole driver allocations with the largest.
+fn bucket(pages: u32) -> usize {
+    (pages as usize).min(HANDLE_PAGES_MAX)
+}
+
 fn blank() -> Handle {
     Handle {
         phys: PhysHandle(0),
@@ -269,7 +274,7 @@ impl Handles {
         if self[id].listed {
             return;
         }
-        let n = self[id].pages as usize;
+        let n = bucket(self[id].pages);
         let tail = self.tails[n];
         self[id].prev = tail;
         self[id].next = 0;
@@ -280,7 +285,7 @@ impl Handles {
             self[tail].next = id;
         }
         self.tails[n] = id;
-        self.idle_pages += n as u64;
+        self.idle_pages += u64::from(self[id].pages);
     }
 
     /// Take a handle off its idle list.
@@ -288,7 +293,7 @@ impl Handles {
         if !self[id].listed {
             return;
         }
-        let n = self[id].pages as usize;
+        let n = bucket(self[id].pages);
         let (prev, next) = (self[id].prev, self[id].next);
         if prev == 0 {
             self.heads[n] = next;
@@ -301,7 +306,7 @@ impl Handles {
             self[next].prev = prev;
         }
         self[id].listed = false;
-        self.idle_pages -= n as u64;
+        self.idle_pages -= u64::from(self[id].pages);
     }
 
     /// The handle that has been idle longest among those of `pages` pages; 0 if there is none.

@@ -82,6 +82,19 @@ pub struct StreamRecord {
     pub last_use_ms: u64,
 }
 
+impl StreamRecord {
+    /// Nothing waits for the stream, nothing is kept for it: another may have the record.
+    fn says_nothing(&self) -> bool {
+        self.open_frees == 0
+            && self.closed.is_empty()
+            && self.completed + 1 == self.open
+            && self.waiting.is_empty()
+            && self.tag_head == 0
+            && self.roots.iter().all(|&root| root == 0)
+            && self.partial.iter().all(|&slab| slab == 0)
+    }
+}
+
 /// The streams of a pool.
 pub struct Streams {
     records: Vec<StreamRecord>,
@@ -90,6 +103,10 @@ pub struct Streams {
     events: Events,
     polled: Vec<u32>,
     retired: Vec<u32>,
+    /// Where the next search for a record to use again begins.
+    cursor: u32,
+    /// Bytes in all open epochs.
+    pub open_bytes: u64,
     /// Events recorded and queried.
     pub recorded: u64,
     /// See `recorded`.
@@ -107,6 +124,8 @@ impl Default for Streams {
             events: Events::default(),
             polled: Vec::new(),
             retired: Vec::new(),
+            cursor: 2,
+            open_bytes: 0,
             recorded: 0,
             queried: 0,
         }
@@ -142,15 +161,45 @@ impl Streams {
     }
 
     fn intern_slow(&mut self, stream: &StreamRef) -> u32 {
-        let next = self.records.len() as u32;
-        let index = *self.by_key.entry(stream.key).or_insert(next);
-        if index == next {
-            self.records.push(StreamRecord { key: stream.key, open: 1, ..StreamRecord::default() });
-        }
+        let index = match self.by_key.get(&stream.key) {
+            Some(&index) => index,
+            None => self.new_record(stream.key),
+        };
         let record = &mut self.records[index as usize];
         record.raw = stream.raw;
         record.persistent |= stream.persistent;
         record.told |= stream.told;
+        index
+    }
+
+    /// A record for a stream seen for the first time: one that says nothing any more, if the search
+    /// finds it within a few steps, else a new one. So short-lived streams leave no trail.
+    fn new_record(&mut self, key: u64) -> u32 {
+        for _ in 0..8.min(self.count()) {
+            let index = self.cursor;
+            self.cursor = if index + 1 < self.indices().end { index + 1 } else { 2 };
+            if self.records[index as usize].says_nothing() {
+                self.bury(index);
+                let old = self[index].key;
+                self.by_key.remove(&old);
+                self.last = (u64::MAX, 0);
+                self.by_key.insert(key, index);
+                let record = &mut self[index];
+                // Epochs go on, so that tags of the earlier stream stay finished.
+                *record = StreamRecord {
+                    key,
+                    open: record.open,
+                    completed: record.completed,
+                    roots: std::mem::take(&mut record.roots),
+                    partial: std::mem::take(&mut record.partial),
+                    ..StreamRecord::default()
+                };
+                return index;
+            }
+        }
+        let index = self.records.len() as u32;
+        self.records.push(StreamRecord { key, open: 1, ..StreamRecord::default() });
+        self.by_key.insert(key, index);
         index
     }
 
@@ -220,6 +269,7 @@ impl Streams {
     /// A free joined the open epoch.
     #[inline]
     pub fn note_free(&mut self, index: u32, bytes: u64) {
+        self.open_bytes += bytes;
         let record = &mut self[index];
         record.open_frees += 1;
         record.open_bytes += bytes;
@@ -241,8 +291,9 @@ impl Streams {
     /// The stream took its own memory back: fewer bytes wait for its epoch.
     #[inline]
     pub fn note_reuse(&mut self, index: u32, bytes: u64) {
-        let record = &mut self[index];
-        record.open_bytes = record.open_bytes.saturating_sub(bytes);
+        let bytes = bytes.min(self[index].open_bytes);
+        self.open_bytes -= bytes;
+        self[index].open_bytes -= bytes;
     }
 
     /// Close the open epoch of a live stream that is not being captured by an event on `raw`.
@@ -271,6 +322,7 @@ impl Streams {
         if record.closed.is_empty() {
             self.polled.push(index);
         }
+        self.open_bytes -= self[index].open_bytes;
         let record = &mut self[index];
         record.closed.push_back((record.open, event));
         record.open += 1;
@@ -304,6 +356,7 @@ impl Streams {
     /// Test: the open epoch of a stream is closed and complete.
     #[cfg(test)]
     pub fn complete(&mut self, index: u32) {
+        self.open_bytes -= self[index].open_bytes;
         let record = &mut self[index];
         record.completed = record.open;
         record.open += 1;
@@ -320,6 +373,7 @@ impl Streams {
                 last = epoch;
                 self.events.put(event);
             }
+            self.open_bytes -= self[index].open_bytes;
             let record = &mut self[index];
             if record.open_frees > 0 {
                 last = record.open;

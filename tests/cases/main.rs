@@ -18,6 +18,7 @@ mod ownership;
 mod refused;
 mod states;
 mod streams;
+mod whole;
 
 /// A test on the fake driver: name, settings, body. It fails if the driver saw a violation.
 #[macro_export]

@@ -4,7 +4,7 @@ use crate::api::*;
 use crate::fake::{Fake, Kernel};
 use crate::on_fake;
 use cenote::base::Status;
-use cenote::ffi::types::CENOTE_ALLOC_NOWAIT;
+use cenote::ffi::types::{CENOTE_ALLOC_NOWAIT, CENOTE_STREAM_PERSISTENT};
 
 on_fake!(
     /// Frees on a default stream that nobody ever waits for do not pile up.
@@ -231,5 +231,31 @@ on_fake!(
             assert_eq!(fake.cu.cuMemFreeHost(host), 0);
             free(y, s1 as u64).unwrap();
         }
+    }
+);
+
+on_fake!(
+    /// A thousand streams that live for one round leave no memory and no trail behind.
+    short_lived_streams_do_not_pile_up_memory,
+    &[],
+    |fake| {
+        fake.cu.start(0);
+        let pool = pool_limited(16 * GIB);
+        for round in 0..1000 {
+            let stream = fake.cu.stream(true);
+            let value = match round % 2 {
+                0 => stream as u64,
+                _ => register(0, stream as u64, CENOTE_STREAM_PERSISTENT).unwrap(),
+            };
+            for size in [300, 5000, 60_000, 200_000, 3 * MIB] {
+                free(alloc(pool, size, value).unwrap(), value).unwrap();
+            }
+            if round % 2 == 1 {
+                retire(value).unwrap();
+            }
+            assert_eq!(fake.cu.cuStreamDestroy_v2(stream), 0);
+        }
+        let held = stats(pool).peak_held_bytes;
+        assert!(held <= 128 * MIB, "{held} bytes held");
     }
 );
