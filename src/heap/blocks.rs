@@ -291,7 +291,8 @@ impl Heap {
         let foreign = self.asynchronous && self.slabs[slab].owner != stream;
         if !waits && !foreign {
             if self.asynchronous {
-                // Its own stream may use it at once; whoever adopts the slab must wait for the epoch.
+                // Its own stream may use it at once; whoever adopts the slab must wait for the
+                // epoch.
                 self.streams.note_free(stream, SIZES[self.slabs[slab].class as usize]);
             }
             self.give_to_slab(slab, index);

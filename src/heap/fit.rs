@@ -140,9 +140,9 @@ impl Heap {
         }
     }
 
-    /// After the block was carved: where it took handles through another place than the last one, with
-    /// work of its own stream unfinished, the free ranges beside it on those handles are that work's
-    /// too. They were clean or finished before, or the handle would not have been given.
+    /// After the block was carved: where it took handles through another place than the last one,
+    /// with work of its own stream unfinished, the free ranges beside it on those handles are that
+    /// work's too. They were clean or finished before, or the handle would not have been given.
     pub(crate) fn settle_tags(&mut self, block: Id) {
         while let Some((alias, tag)) = self.retags.pop() {
             let a = *self.handles.alias(alias);

@@ -1,8 +1,8 @@
 //! Test: random programs on a heap, against an oracle of physical memory and unfinished work.
 //!
-//! The oracle knows for each byte of each handle which freed blocks' work may still run. A block handed
-//! out on a stream may only cover bytes whose unfinished work is of that very stream, by whatever
-//! place the bytes are reached; and no two live blocks share a byte.
+//! The oracle knows for each byte of each handle which freed blocks' work may still run. A block
+//! handed out on a stream may only cover bytes whose unfinished work is of that very stream, by
+//! whatever place the bytes are reached; and no two live blocks share a byte.
 
 use super::blocks::{route, Route};
 use super::grow::GrowRule;

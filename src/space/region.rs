@@ -29,8 +29,8 @@ pub enum Sort {
     Medium = 2,
 }
 
-/// Pages from which a block is packed: measured on recorded traces, less is held than with 8, or with
-/// no such bound.
+/// Pages from which a block is packed: measured on recorded traces, less is held than with 8, or
+/// with no such bound.
 const PACKED: u64 = 16;
 
 /// One reservation of addresses.
@@ -110,9 +110,9 @@ impl Region {
         1 << self.page_shift
     }
 
-    /// Lowest start at or above `addr` at which a block of `size` touches no more pages than it must.
-    /// This keeps a page from being held by two blocks where one would do. Very large blocks are
-    /// packed: one page more is little to them, and the tails add up.
+    /// Lowest start at or above `addr` at which a block of `size` touches no more pages than it
+    /// must. This keeps a page from being held by two blocks where one would do. Very large blocks
+    /// are packed: one page more is little to them, and the tails add up.
     #[inline]
     pub fn fit(&self, addr: u64, size: u64, align: u64) -> u64 {
         let page = self.page_bytes();

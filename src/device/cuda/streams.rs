@@ -119,9 +119,9 @@ impl Cuda {
             }
             return Ok(StreamIdentity { id: self.id_of(stream)?, device, capture: None });
         }
-        // The legacy stream cannot be captured, and a context has one for all its life.
-        // The driver refuses its id (906) while any blocking stream is captured, so it gets its name
-        // from its context.
+        // The legacy stream cannot be captured, and a context has one for all its life. The driver
+        // refuses its id (906) while any blocking stream is captured, so it gets its name from its
+        // context.
         Ok(StreamIdentity { id: OWN_IDS | LEGACY | context as u64, device, capture: None })
     }
 
