@@ -103,7 +103,7 @@ impl State {
         stream.kind == StreamKind::Legacy && !self.captures_in(stream.context, true).is_empty()
     }
 
-    /// Refuse work on such a legacy stream; the captures break.
+    /// Refuse work on such a legacy stream, and the question for its id; the captures break.
     pub fn check_legacy(&mut self, id: u64) -> Res {
         if !self.legacy_is_blocked(id) {
             return Ok(());
@@ -127,9 +127,8 @@ impl State {
         Err(code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// Refuse what a captured stream does not answer, in any mode and on any thread; the capture
-    /// breaks. A query or a wait breaks it on the real driver. Whether the refused question for the
-    /// id does is not known: it does here, so that nobody relies on asking.
+    /// Refuse what a captured stream does not answer, in any mode and on any thread: a query, a
+    /// wait and even the question for its id; the capture breaks.
     pub fn check_not_captured(&mut self, id: u64) -> Res {
         let Some(capture) = self.engine.streams[&id].capture else { return Ok(()) };
         self.invalidate(capture);
@@ -230,6 +229,19 @@ impl State {
         }
     }
 
+    /// A stream that is captured is destroyed: the capture ends with the stream it was begun in.
+    /// Without a stream that had joined it, it is broken; what the real driver does then was not
+    /// measured.
+    pub fn leave_capture(&mut self, id: u64) {
+        let Some(capture) = self.engine.streams[&id].capture else { return };
+        if self.captures.active.get(&capture).is_some_and(|found| found.origin == id) {
+            // The failure is the purpose; nobody waits for the code.
+            let _ = self.close_capture(capture, Some(code::STREAM_CAPTURE_INVALIDATED));
+            return;
+        }
+        self.invalidate(capture);
+    }
+
     /// Whether everything captured in forked streams precedes the end of the first stream.
     fn is_joined(&self, capture: &Capture) -> bool {
         let ends = capture.frontier.get(&capture.origin).cloned().unwrap_or_default();
@@ -283,7 +295,10 @@ impl State {
 
     /// Refuse to query or wait for an event where a capture forbids it.
     pub fn check_event_wait(&mut self, event: usize) -> Res {
-        if let Some((capture, _)) = self.event(event)?.captured {
+        let found = self.event(event)?;
+        let (context, captured) = (found.context, found.captured.as_ref().map(|(id, _)| *id));
+        self.live_context(context)?;
+        if let Some(capture) = captured {
             self.invalidate(capture);
             return Err(code::CAPTURED_EVENT);
         }

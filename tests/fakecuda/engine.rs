@@ -320,10 +320,11 @@ impl State {
     /// The stream that a handle names for the calling thread.
     pub fn resolve(&mut self, handle: usize) -> Res<u64> {
         if handle > 2 {
-            if let Some(id) = self.engine.live.get(&handle) {
-                return Ok(*id);
-            }
-            return Err(self.dead_stream(handle));
+            let Some(&id) = self.engine.live.get(&handle) else {
+                return Err(self.dead_stream(handle));
+            };
+            self.live_context(self.engine.streams[&id].context)?;
+            return Ok(id);
         }
         let context = self.current_context()?;
         let (thread, device) = (thread::id(), self.current_device()?);
@@ -368,10 +369,7 @@ impl State {
             return Err(code::INVALID_HANDLE);
         }
         let id = self.resolve(handle)?;
-        if let Some(capture) = self.engine.streams[&id].capture {
-            self.invalidate(capture);
-            return Err(code::STREAM_CAPTURE_UNSUPPORTED);
-        }
+        self.leave_capture(id);
         self.engine.live.remove(&handle);
         self.engine.stream_handles.give(handle);
         match self.engine.streams.get_mut(&id) {

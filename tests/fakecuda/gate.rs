@@ -18,9 +18,10 @@ pub enum Need {
     Init,
     /// A live context is current, and nothing broke it.
     Context,
-    /// As `Context` while `vmm_needs_context` is set, else as `Init`; sticky errors count.
+    /// As `Context` while `vmm_needs_context` is set. Else a context need not be current, as the
+    /// real driver has it, but one that is must be sound; sticky errors count.
     Vmm,
-    /// As `Context` while `stream_needs_context` is set, else as `Init`; sticky errors count.
+    /// The same with `stream_needs_context`; the context of a stream or event must be sound too.
     Stream,
 }
 

@@ -6,6 +6,11 @@
 //! refuses is refused with the same code; what the real driver silently turns into corruption is
 //! noted as a violation.
 //!
+//! The answers are those of driver 580.159 on an H200, as `tests/gpu/probe.cu` asks for them. The
+//! fake is stricter on purpose where the driver lets a mistake of ours pass: it refuses to unmap
+//! what is not mapped, to map across the end of a reservation or across two that adjoin, and to map
+//! a released handle, at which the driver crashes.
+//!
 //! # What it is made of
 //!
 //! | module | part |
@@ -42,8 +47,8 @@
 //! | `FAKECUDA_LAG_OPS` * | 0 | work completes this many pieces of work later, or when waited for |
 //! | `FAKECUDA_QUERY_ADVANCE_US` * | 0 | a query of unfinished work advances the clock |
 //! | `FAKECUDA_HANG_MS` * | 30000 | a host wait that lasts longer fails (702) |
-//! | `FAKECUDA_VMM_NEEDS_CONTEXT` * | 1 | virtual-memory calls need a current context |
-//! | `FAKECUDA_STREAM_NEEDS_CONTEXT` * | 1 | calls on explicit streams and events need one |
+//! | `FAKECUDA_VMM_NEEDS_CONTEXT` * | 0 | 1: virtual-memory calls need a current context |
+//! | `FAKECUDA_STREAM_NEEDS_CONTEXT` * | 0 | 1: calls on explicit streams and events need one |
 //! | `FAKECUDA_RESERVE_LIMIT_BYTES` * | 128 TiB | address space that can be reserved |
 //! | `FAKECUDA_DESTRUCTOR_DELAY_US` * | 100 | destructors of user objects run this much later |
 //! | `FAKECUDA_HOST_ACCESS` * | 1 | 0: the host faults when it touches device memory |

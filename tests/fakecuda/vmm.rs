@@ -191,7 +191,8 @@ impl State {
         Ok(handle)
     }
 
-    /// Map a whole handle where nothing is mapped.
+    /// Map a whole handle where nothing is mapped. The real driver also maps across the end of a
+    /// reservation, onto addresses that the next one may get: never what we mean, so refused here.
     pub fn vmm_map(&mut self, addr: u64, size: u64, offset: u64, handle: u64, flags: u64) -> Res {
         page_range(addr, size)?;
         if offset != 0 || flags != 0 {
@@ -200,7 +201,8 @@ impl State {
         let number = self.phys_of(handle)?;
         let (file, at) = match self.memory.phys.get(&number) {
             Some(phys) if phys.size == size => (phys.piece.file.as_raw_fd(), phys.piece.offset),
-            _ => return Err(code::INVALID_VALUE),
+            Some(_) => return Err(code::NOT_SUPPORTED),
+            None => return Err(code::INVALID_VALUE),
         };
         let (_, range) = self.memory.reservation_of(addr, size).ok_or(code::INVALID_VALUE)?;
         if !range.is_unmapped(addr, size) {
@@ -222,7 +224,9 @@ impl State {
         Ok(())
     }
 
-    /// Unmap whole mappings. Work that still uses them is a violation, and not waited for.
+    /// Unmap whole mappings. Work that still uses them is a violation, and not waited for. The real
+    /// driver refuses parts of a mapping only, and takes a range with gaps or with nothing in it:
+    /// for us that is a mistake in the books, so it is refused here.
     pub fn vmm_unmap(&mut self, addr: u64, size: u64) -> Res {
         page_range(addr, size)?;
         let (_, range) = self.memory.reservation_of(addr, size).ok_or(code::INVALID_VALUE)?;

@@ -43,6 +43,12 @@ fn cases() -> Vec<Case> {
         ("cuMemGetInfo", true, |fake, _| fake.cu.cuMemGetInfo_v2(&mut 0, &mut 0)),
         ("cuEventCreate", true, |fake, _| fake.cu.cuEventCreate(&mut 0, 2)),
         ("cuStreamGetId", true, |fake, _| fake.cu.cuStreamGetId(0, &mut 0)),
+        ("cuStreamQuery", false, |fake, _| fake.cu.cuStreamQuery(fake.cu.stream(true))),
+        ("cuStreamSynchronize", false, |fake, _| fake.cu.cuStreamSynchronize(fake.cu.stream(true))),
+        ("cuStreamDestroy", true, |fake, _| fake.cu.cuStreamDestroy_v2(fake.cu.stream(true))),
+        ("cuStreamWaitEvent", true, |fake, event| {
+            fake.cu.cuStreamWaitEvent(fake.cu.stream(true), event, 0)
+        }),
         ("cuPointerGetAttribute", true, |fake, _| {
             let (at, mut value) = (fake.cu.mapped(1), 0u64);
             fake.cu.cuPointerGetAttribute((&raw mut value).cast(), 11, at)
@@ -131,8 +137,6 @@ fn captured_streams_and_events_cannot_be_waited_for() {
         broken(stream, cu.cuStreamSynchronize(stream), refused, "stream wait");
         let stream = begin(cu, RELAXED);
         broken(stream, cu.cuCtxSynchronize(), refused, "context wait");
-        let stream = begin(cu, RELAXED);
-        broken(stream, cu.cuStreamDestroy_v2(stream), refused, "destroy");
         let (stream, event) = (begin(cu, RELAXED), cu.event());
         let got = cu.cuCtxRecordEvent(context, event);
         assert_eq!(status(cu, stream), (code::OK, 2));
@@ -140,6 +144,23 @@ fn captured_streams_and_events_cannot_be_waited_for() {
         assert_eq!(fake.launch(stream, Kernel::instant()), code::CAPTURE_INVALIDATED);
         broken(stream, got, refused, "an event of the whole context");
         assert_eq!(cu.cuCtxRecordEvent(context, event), code::OK);
+    });
+}
+
+#[test]
+fn a_capture_ends_with_its_stream() {
+    in_child("captures::a_capture_ends_with_its_stream", &[], |fake| {
+        let cu = &fake.cu;
+        cu.start(0);
+        let event = cu.recorded(0);
+        for mode in [GLOBAL, THREAD_LOCAL, RELAXED] {
+            assert_eq!(cu.cuStreamDestroy_v2(begin(cu, mode)), code::OK, "{mode}");
+            assert_eq!(cu.cuEventQuery(event), code::OK, "{mode}: no capture is left");
+        }
+        let (stream, side) = (begin(cu, GLOBAL), cu.stream(true));
+        assert_eq!(cu.cuStreamWaitEvent(side, cu.recorded(stream), 0), code::OK);
+        assert_eq!(cu.cuStreamDestroy_v2(side), code::OK);
+        assert_eq!(end(cu, stream).0, code::CAPTURE_INVALIDATED, "a fork is gone");
     });
 }
 
@@ -187,6 +208,11 @@ fn the_legacy_stream_is_unusable_meanwhile() {
         assert_eq!(status(cu, blocking), (code::OK, 1), "asking does not break it");
         assert_eq!(cu.cuEventRecord(cu.event(), 0), code::CAPTURE_IMPLICIT);
         assert_eq!(end(cu, blocking).0, code::CAPTURE_INVALIDATED);
+        assert_eq!(cu.cuStreamBeginCapture_v2(blocking, RELAXED), code::OK);
+        assert_ne!(cu.stream_id(2), 0, "a thread's own stream tells its id");
+        assert_eq!(status(cu, blocking), (code::OK, 1));
+        assert_eq!(cu.cuStreamGetId(0, &mut 0), code::CAPTURE_IMPLICIT);
+        assert_eq!(end(cu, blocking).0, code::CAPTURE_INVALIDATED, "its id");
         let free = begin(cu, RELAXED);
         assert_eq!(status(cu, 0), (code::OK, 0));
         assert_eq!(cu.cuEventRecord(cu.event(), 0), code::OK, "a non-blocking stream");

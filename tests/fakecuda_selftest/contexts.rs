@@ -44,17 +44,24 @@ fn calls_need_a_context() {
         assert_eq!(cu.cuCtxSynchronize(), none);
         assert_eq!(cu.cuCtxPopCurrent_v2(&mut stream), none);
         assert_eq!(cu.cuStreamGetId(0, &mut id), none);
+        fake.set("vmm_needs_context", 1);
         assert_eq!(cu.cuMemAddressReserve(&mut addr, PAGE, 0, 0, 0), none);
         assert_eq!(cu.cuMemCreate(&mut handle, PAGE, &Prop::device(0), 0), none);
         fake.set("vmm_needs_context", 0);
-        assert_eq!(cu.cuMemCreate(&mut handle, PAGE, &Prop::device(0), 0), code::OK);
+        assert_eq!(cu.cuMemRelease(cu.create(PAGE)), code::OK);
+        assert_eq!(cu.cuMemAddressReserve(&mut addr, PAGE, 0, 0, 0), code::OK);
         assert_eq!(fake.contexts_created(0), 0, "no call made a context");
         let context = cu.start(0);
         let stream = cu.stream(true);
         assert_eq!(cu.cuCtxSetCurrent(0), code::OK);
+        fake.set("stream_needs_context", 1);
         assert_eq!(cu.cuStreamQuery(stream), none);
         fake.set("stream_needs_context", 0);
-        assert_eq!(cu.cuStreamQuery(stream), code::OK);
+        for (handle, got) in [(stream, code::OK), (0, none), (2, none)] {
+            assert_eq!(cu.cuStreamGetId(handle, &mut id), got, "the id of {handle}");
+            assert_eq!(cu.cuMemsetD8Async(0, 0, 0, handle), got, "a fill on {handle}");
+            assert_eq!(cu.cuStreamQuery(handle), got, "a query of {handle}");
+        }
         assert_eq!(cu.cuCtxSetCurrent(context), code::OK);
     });
 }

@@ -69,28 +69,28 @@ fn copy_now(st: &mut Held, dst: (u64, Side), src: (u64, Side), len: u64) -> Res 
 
 #[no_mangle]
 pub extern "C" fn cuMemcpyAsync(dst: u64, src: u64, len: usize, stream: usize) -> Code {
-    call(Fun::cuMemcpyAsync, Need::Context, [dst, src, len as u64], |st| {
+    call(Fun::cuMemcpyAsync, Need::Stream, [dst, src, len as u64], |st| {
         copy(st, (dst, Side::Any), (src, Side::Any), len as u64, stream)
     })
 }
 
 #[no_mangle]
 pub extern "C" fn cuMemcpyDtoHAsync_v2(dst: u64, src: u64, len: usize, stream: usize) -> Code {
-    call(Fun::cuMemcpyDtoHAsync_v2, Need::Context, [dst, src, len as u64], |st| {
+    call(Fun::cuMemcpyDtoHAsync_v2, Need::Stream, [dst, src, len as u64], |st| {
         copy(st, (dst, Side::Any), (src, Side::Device), len as u64, stream)
     })
 }
 
 #[no_mangle]
 pub extern "C" fn cuMemcpyHtoDAsync_v2(dst: u64, src: u64, len: usize, stream: usize) -> Code {
-    call(Fun::cuMemcpyHtoDAsync_v2, Need::Context, [dst, src, len as u64], |st| {
+    call(Fun::cuMemcpyHtoDAsync_v2, Need::Stream, [dst, src, len as u64], |st| {
         copy(st, (dst, Side::Device), (src, Side::Any), len as u64, stream)
     })
 }
 
 #[no_mangle]
 pub extern "C" fn cuMemcpyDtoDAsync_v2(dst: u64, src: u64, len: usize, stream: usize) -> Code {
-    call(Fun::cuMemcpyDtoDAsync_v2, Need::Context, [dst, src, len as u64], |st| {
+    call(Fun::cuMemcpyDtoDAsync_v2, Need::Stream, [dst, src, len as u64], |st| {
         copy(st, (dst, Side::Device), (src, Side::Device), len as u64, stream)
     })
 }
@@ -111,7 +111,7 @@ pub extern "C" fn cuMemcpyHtoD_v2(dst: u64, src: u64, len: usize) -> Code {
 
 #[no_mangle]
 pub extern "C" fn cuMemsetD8Async(dst: u64, value: u8, len: usize, stream: usize) -> Code {
-    call(Fun::cuMemsetD8Async, Need::Context, [dst, u64::from(value), len as u64], |st| {
+    call(Fun::cuMemsetD8Async, Need::Stream, [dst, u64::from(value), len as u64], |st| {
         let id = st.resolve(stream)?;
         if len == 0 {
             return Ok(());

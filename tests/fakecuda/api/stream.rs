@@ -64,6 +64,7 @@ pub extern "C" fn cuStreamGetId(stream: usize, id: Out<u64>) -> Code {
     call(Fun::cuStreamGetId, Need::Stream, [stream as u64, 0, 0], |st| {
         let found = st.resolve(stream)?;
         st.check_not_captured(found)?;
+        st.check_legacy(found)?;
         id.put(found)
     })
 }
