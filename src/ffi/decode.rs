@@ -423,7 +423,7 @@ pub(super) unsafe fn stream_register(
 }
 
 pub(super) fn capture_begin(stream: u64) -> Result<()> {
-    runtime::runtime()?.streams.capture_begin(stream)
+    pools::capture_begin(stream)
 }
 
 pub(super) unsafe fn capture_end(stream: *mut c_void, out: *mut u64) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::space::ranges::Id;
 use crate::space::{Kind, Tag};
 
 /// Most places of one handle.
-const ALIASES_A_HANDLE: usize = 16;
+const ALIASES_A_HANDLE: usize = 64;
 /// Places that all handles may have beyond one each: a process has 65,530 mappings of host memory.
 const SPARE_ALIASES_MAX: usize = 12_000;
 

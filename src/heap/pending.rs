@@ -66,7 +66,10 @@ impl Heap {
         let uses = &mut self.extra_of(place).uses;
         match uses.iter_mut().find(|u| u.stream == stream) {
             Some(u) => u.epoch = None,
-            None => uses.push(Use { stream, epoch: None }),
+            None => {
+                uses.push(Use { stream, epoch: None });
+                self.streams[stream].uses += 1;
+            }
         }
     }
 
@@ -92,6 +95,7 @@ impl Heap {
         let Some(extra) = self.extra.get_mut(&addr) else { return false };
         let uses = std::mem::take(&mut extra.uses);
         for u in uses {
+            self.streams[u.stream].uses -= 1;
             if u.stream == stream || !self.asynchronous {
                 continue;
             }

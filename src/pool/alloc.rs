@@ -122,7 +122,9 @@ impl Pool {
         if !job.capturing {
             let _ = self.close_own(&mut heap, job.stream, job.raw);
         }
-        if heap.streams.open_bytes > (heap.counters.held_bytes / 8).max(ORPHANS_MIN) {
+        let crossing = job.request.flags & NO_CROSS_STREAM == 0;
+        let open = heap.streams.open_bytes;
+        if crossing && open > (heap.counters.held_bytes / 8).max(ORPHANS_MIN) {
             // Streams that are never heard of again would keep what they freed for ever.
             self.close_everything(&mut heap);
         }
@@ -322,19 +324,26 @@ impl Pool {
     /// the context, if no capture is known that it would break.
     pub(super) fn close_everything(&self, heap: &mut Heap) {
         let device = self.desc.device;
+        let mut captures = self.captures.any_running();
         for index in heap.streams.indices() {
             let s = &heap.streams[index];
             if s.open_frees == 0 || !s.persistent {
                 continue;
             }
             let raw = s.raw;
-            let capturing = self.captures.runs_on(raw)
-                || (!s.told && !matches!(self.backend.capture(device, raw), Ok(None)));
-            if !capturing {
+            // A told capture may run on any told stream; the others can be asked.
+            let capturing = if s.told {
+                captures
+            } else {
+                !matches!(self.backend.capture(device, raw), Ok(None))
+            };
+            if capturing {
+                captures = true;
+            } else {
                 let _ = heap.streams.close(index, raw, device, self.backend);
             }
         }
-        if heap.streams.has_open() && !self.captures.any_running() {
+        if heap.streams.has_open() && !captures {
             let _ = heap.streams.close_all(device, self.backend);
         }
     }

@@ -39,6 +39,15 @@ unsafe extern "C" fn graph_gone(cookie: *mut c_void) {
     unsafe { &*cookie.cast::<AtomicBool>() }.store(true, Ordering::Release);
 }
 
+/// A told capture begins or ends somewhere, whether or not it allocates.
+pub fn told(begins: bool) {
+    if begins {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+    } else {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Captures {
     /// The stream is not being captured now: what ran on it has ended.
     #[inline]

@@ -280,6 +280,9 @@ fn trim_others(slot: u16, device: u32) -> u64 {
 /// End a stream's registration.
 pub fn retire(value: u64) -> Result<()> {
     let (device, stream) = runtime()?.streams.retire(value)?;
+    if stream.capture.is_some() {
+        crate::pool::capture::told(false);
+    }
     for_each(|pool| {
         if pool.desc.device == device {
             pool.retire(&stream);
@@ -288,9 +291,17 @@ pub fn retire(value: u64) -> Result<()> {
     })
 }
 
+/// Begin a told capture.
+pub fn capture_begin(value: u64) -> Result<()> {
+    runtime()?.streams.capture_begin(value)?;
+    crate::pool::capture::told(true);
+    Ok(())
+}
+
 /// End a told capture; the graph's id.
 pub fn capture_end(value: u64) -> Result<u64> {
     let (graph, device, raw) = runtime()?.streams.capture_end(value)?;
+    crate::pool::capture::told(false);
     for_each(|pool| {
         if pool.desc.device == device {
             pool.capture_ended(raw);

@@ -68,6 +68,8 @@ pub struct StreamRecord {
     closed: VecDeque<(u64, EventId)>,
     /// Tree of ready ranges of this stream in each region.
     pub roots: Vec<u32>,
+    /// Recorded uses of live blocks that name this record.
+    pub uses: u32,
     /// List of ready ranges with this stream's tag, oldest epoch first.
     pub tag_head: u32,
     /// See `tag_head`.
@@ -86,6 +88,7 @@ impl StreamRecord {
     /// Nothing waits for the stream, nothing is kept for it: another may have the record.
     fn says_nothing(&self) -> bool {
         self.open_frees == 0
+            && self.uses == 0
             && self.closed.is_empty()
             && self.completed + 1 == self.open
             && self.waiting.is_empty()

@@ -259,3 +259,27 @@ on_fake!(
         assert!(held <= 128 * MIB, "{held} bytes held");
     }
 );
+
+on_fake!(
+    /// A recorded use outlives every other sign of its stream: streams that come meanwhile do not
+    /// take its place.
+    a_recorded_use_is_kept_while_other_streams_come_and_go,
+    &[],
+    |fake| {
+        fake.cu.start(0);
+        let pool = pool_limited(4 * GIB);
+        let (s1, s2) = (fake.cu.stream(true), fake.cu.stream(true));
+        let x = alloc(pool, 8 * MIB, s1 as u64).unwrap();
+        record(x, s2 as u64).unwrap();
+        fake.launch(s2, Kernel::until_release(1).writing(x, 4096, 7));
+        for _ in 0..100 {
+            let other = fake.cu.stream(true);
+            free(alloc(pool, 3 * MIB, other as u64).unwrap(), other as u64).unwrap();
+        }
+        free(x, s1 as u64).unwrap();
+        let y = alloc(pool, 8 * MIB, s1 as u64).unwrap();
+        assert!(y + 8 * MIB <= x || x + 8 * MIB <= y, "used on a stream that still runs");
+        fake.release(1);
+        free(y, s1 as u64).unwrap();
+    }
+);
