@@ -66,7 +66,7 @@ pub fn parse_share(text: &str) -> Option<Option<u32>> {
     };
     let value: f64 = number.parse().ok()?;
     let ppm = value * scale;
-    (value.is_finite() && (0.0..=1e9).contains(&ppm)).then_some(Some(ppm as u32))
+    (value.is_finite() && (0.0..=1e6).contains(&ppm)).then_some(Some(ppm as u32))
 }
 
 /// Read a duration: "10s", "500ms", "off" is none, "0" at once.

@@ -75,7 +75,7 @@ fn remedy(status: Status) -> &'static str {
     match status {
         Status::E_LIMIT => "free memory or raise the limit",
         Status::E_OUT_OF_MEMORY => "free memory, or see what other processes hold",
-        Status::E_VALUE => "write sizes as 8GiB, 500MB or 50%",
+        Status::E_VALUE => "cenote_option_at and `cenote info` say what each option takes",
         Status::E_OPTION => "see cenote_option_at for the names",
         Status::E_NO_DRIVER => "install the NVIDIA driver or set CENOTE_BACKEND=host",
         Status::E_FORKED => "start the child by exec, or use cenote in the child only",

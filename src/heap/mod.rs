@@ -355,6 +355,30 @@ impl Heap {
         }
     }
 
+    /// Walk a ready range: bytes in a row, with `run` before them, that the handles under them allow
+    /// to be used here. The run at its end; `largest` is raised.
+    pub fn usable_run(
+        &self,
+        region: u16,
+        addr: u64,
+        size: u64,
+        mut run: u64,
+        largest: &mut u64,
+    ) -> u64 {
+        let r = &self.regions[region as usize];
+        for alias in self.aliases_under(region, addr, size) {
+            let a = self.handles.alias(alias);
+            let handle = &self.handles[a.handle];
+            let low = r.page_addr(a.page as usize);
+            let high = low + (u64::from(handle.pages) << self.page_shift);
+            let here = high.min(addr + size) - low.max(addr);
+            let usable = !handle.busy && (handle.active == 0 || handle.active == alias);
+            run = if usable { run + here } else { 0 };
+            *largest = (*largest).max(run);
+        }
+        run
+    }
+
     /// The aliases under a span of addresses, in order, each once.
     pub(crate) fn aliases_under(&self, region: u16, addr: u64, size: u64) -> Vec<AliasId> {
         let r = &self.regions[region as usize];

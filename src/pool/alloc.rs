@@ -54,15 +54,21 @@ impl Job {
     }
 }
 
-/// A step of the ladder before an out-of-memory, and whether it is repeated while it helps.
-type Rung = (fn(&Pool, &mut MutexGuard<'_, Heap>, &Job) -> Result<bool>, bool);
+/// A step of the ladder before an out-of-memory.
+struct Rung {
+    step: fn(&Pool, &mut MutexGuard<'_, Heap>, &Job) -> Result<bool>,
+    /// It is repeated while it helps.
+    repeats: bool,
+    /// It only gives memory back to the driver.
+    gives_back: bool,
+}
 
 /// In order: flush caches and collect, trim this pool, trim the others, wait for the oldest event.
 const RUNGS: [Rung; 4] = [
-    (Pool::rung_flush, false),
-    (Pool::rung_trim, false),
-    (Pool::rung_others, false),
-    (Pool::rung_wait, true),
+    Rung { step: Pool::rung_flush, repeats: false, gives_back: false },
+    Rung { step: Pool::rung_trim, repeats: false, gives_back: true },
+    Rung { step: Pool::rung_others, repeats: false, gives_back: true },
+    Rung { step: Pool::rung_wait, repeats: true, gives_back: false },
 ];
 
 /// A request with the place it is served from.
@@ -118,6 +124,13 @@ impl Pool {
             let too_large = Error::new(Status::E_OUT_OF_MEMORY, "more than the device has");
             return Err(too_large.bytes(job.request.size, self.region_bytes));
         }
+        let limit = self.desc.limit_bytes.min(self.ledger.limit());
+        if job.request.size > limit {
+            // No step of the ladder could help: nothing cached is given up for it.
+            self.ooms.fetch_add(1, Relaxed);
+            return Err(Error::new(Status::E_LIMIT, "limit of the pool or the device")
+                .bytes(job.request.size, limit));
+        }
         self.due(&mut heap);
         if !job.capturing {
             let _ = self.close_own(&mut heap, job.stream, job.raw);
@@ -136,9 +149,11 @@ impl Pool {
             Ok(addr) => return Ok(addr),
             Err(e) => e,
         };
-        for (rung, repeats) in RUNGS {
+        // What may not grow gains nothing from memory that is given back.
+        let rungs = RUNGS.into_iter().filter(|rung| !(job.grows_not() && rung.gives_back));
+        for Rung { step, repeats, .. } in rungs {
             // A rung says whether it changed anything; waiting is worth repeating.
-            while rung(self, &mut heap, &job)? {
+            while step(self, &mut heap, &job)? {
                 let served = match self.ready(&mut heap, &job) {
                     Some(addr) => Ok(addr),
                     None => self.grow(&mut heap, &job),
@@ -155,7 +170,9 @@ impl Pool {
                 }
             }
         }
-        self.ooms.fetch_add(1, Relaxed);
+        if refusal.status != Status::E_WOULD_GROW {
+            self.ooms.fetch_add(1, Relaxed);
+        }
         let waits = job.request.flags & NOWAIT != 0 && heap.pending_bytes() > 0;
         if waits && refusal.status != Status::E_WOULD_GROW {
             return Err(

@@ -187,16 +187,19 @@ impl Pool {
     }
 }
 
-/// Largest ready range of any region, with neighbours that only differ in their stream.
+/// Largest run of ready memory of any region whose handles are free to be used there.
 fn largest_ready(heap: &Heap) -> u64 {
     let mut largest = 0;
-    for region in &heap.regions {
-        let mut id: Id = region.first;
+    for index in 0..heap.regions.len() as u16 {
+        let mut id: Id = heap.regions[index as usize].first;
         let mut run = 0;
         while id != 0 {
             let range = &heap.ranges[id];
-            run = if range.kind == crate::space::Kind::Ready { run + range.size } else { 0 };
-            largest = largest.max(run);
+            if range.kind == crate::space::Kind::Ready {
+                run = heap.usable_run(index, range.addr, range.size, run, &mut largest);
+            } else {
+                run = 0;
+            }
             id = range.next;
         }
     }

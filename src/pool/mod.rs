@@ -208,7 +208,7 @@ impl Pool {
         }
         let device = self.desc.device;
         let wanted = if graph == 0 && sort == Sort::Large {
-            (self.region_bytes * 8).max(1 << 40)
+            (self.region_bytes * 8).max(64 << 30)
         } else {
             self.region_bytes.min(if graph == 0 { 1 << 40 } else { 64 << 30 })
         };

@@ -161,6 +161,20 @@ pub fn parse_limits(text: &str) -> Option<Vec<(Option<String>, Size)>> {
         .collect()
 }
 
+/// Refuse a limit for a device that is not there: a typing error would be no limit at all.
+pub fn check_limits(uuids: &[String]) -> Result<()> {
+    let text = get("limit")?.0;
+    let entries =
+        if text.is_empty() { Vec::new() } else { parse_limits(&text).unwrap_or_default() };
+    let known = |device: &String| {
+        uuids.contains(device) || device.parse::<usize>().is_ok_and(|index| index < uuids.len())
+    };
+    if entries.iter().filter_map(|(device, _)| device.as_ref()).all(known) {
+        return Ok(());
+    }
+    Err(Error::new(Status::E_VALUE, "limit: there is no such device"))
+}
+
 /// Limit of a device in bytes; none where none is set.
 pub fn limit_of(index: u32, uuid: &str, total_bytes: u64) -> Result<Option<u64>> {
     let text = get("limit")?.0;

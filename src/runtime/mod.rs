@@ -97,6 +97,7 @@ fn start() -> Result<&'static Runtime> {
     let backend = open_backend()?;
     let fallback_device = config::number("device")? as u32;
     let mut ledgers = Vec::new();
+    let mut uuids = Vec::new();
     for device in 0..backend.device_count() {
         let ledger = Ledger::default();
         let info = backend.device_info(device)?;
@@ -104,7 +105,9 @@ fn start() -> Result<&'static Runtime> {
             ledger.set_limit(limit);
         }
         ledgers.push(ledger);
+        uuids.push(info.uuid);
     }
+    config::check_limits(&uuids)?;
     config::slack()?;
     config::decay()?;
     if !instance::claim() {

@@ -122,9 +122,13 @@ fn create_locked(
 /// Destroy a pool that is not a default one.
 pub fn destroy(handle: u64) -> Result<()> {
     super::check_gate()?;
+    let default = Error::new(Status::E_ARGUMENT, "a default pool cannot be destroyed");
+    if handle == 0 {
+        return Err(default);
+    }
     let pool = find(handle)?;
     if DEFAULTS.iter().any(|d| d.load(Ordering::Relaxed) == handle) {
-        return Err(Error::new(Status::E_ARGUMENT, "a default pool cannot be destroyed"));
+        return Err(default);
     }
     pool.destroy(false)?;
     let slot = pool.slot as usize;

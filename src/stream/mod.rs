@@ -286,8 +286,9 @@ impl Streams {
         if self.count() == 1 {
             record.open_frees >= 1024 && record.open_bytes >= held_bytes / 8
         } else {
-            record.open_frees >= 64 && record.open_bytes >= 1 << 20
-                || record.open_bytes >= (held_bytes / 32).max(2 << 20)
+            // Together the streams leave at most a quarter of the memory without an event.
+            let share = held_bytes / (4 * self.count() as u64);
+            record.open_bytes >= share.clamp(64 << 10, 64 << 20)
         }
     }
 

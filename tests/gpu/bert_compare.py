@@ -76,8 +76,7 @@ def verdicts(results: dict, subject: str) -> dict:
     native, mine = results["native 1"], results[subject]
     if "failed" in native or "failed" in mine:
         return {"all runs ended": False}
-    # In a MemPool the segments that PyTorch frees are cenote's to give back.
-    key = "after_cenote_empty_bytes" if subject == "mempool" else "after_empty_bytes"
+    key = "after_empty_bytes"
     held_by_native = max(native["after_empty_bytes"], native["base_bytes"])
     checks = {
         "native equals native": same(native, results["native 2"]),

@@ -7,6 +7,7 @@
 #include "../../benches/peers/workloads.hpp"
 
 #include <string>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -232,21 +233,29 @@ void beside_global_capture(Report &r) {
     b.open("beside", false);
     std::atomic<bool> stop{false};
     std::atomic<long> eager{0};
+    // cenote knows of a capture from its first allocation on; before it, a trim elsewhere would record
+    // an event of the whole context, which breaks captures.
+    std::mutex unknown;
     std::thread other([&] {
         cuda_must(cudaSetDevice(0), "cudaSetDevice");
         Rng rng(9);
         cenote_pool_t pool = new_pool("eager");
         cudaStream_t s = new_stream();
-        for (; !stop; ++eager) eager_round(pool, s, rng, b.faults);
+        for (; !stop; ++eager) {
+            std::lock_guard<std::mutex> known(unknown);
+            eager_round(pool, s, rng, b.faults);
+        }
         cuda_must(cudaStreamSynchronize(s), "cudaStreamSynchronize");
         cenote_must(cenote_pool_destroy(pool), "cenote_pool_destroy");
         cuda_must(cudaStreamDestroy(s), "cudaStreamDestroy");
     });
     while (eager < 3) std::this_thread::yield();
     for (int i = 0; i < 10; ++i) {
+        std::unique_lock<std::mutex> alone(unknown);
         cuda_must(cudaStreamBeginCapture(b.raw, cudaStreamCaptureModeGlobal), "begin capture");
         for (int k = 0; k < 20; ++k) {
             uint32_t *p = b.take(BYTES + uint64_t(k) * 4096);
+            if (alone) alone.unlock();
             b.run(p, b.in, 1, uint32_t(k));
             b.give(p);
         }
