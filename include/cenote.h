@@ -444,8 +444,11 @@ typedef uint64_t cenote_pool_t;
 typedef struct cenote_pool_stats_t {
     /** sizeof(cenote_pool_stats_t), set by the caller. */
     uint32_t struct_size;
-    /** Zero. */
-    uint32_t reserved;
+    /**
+     * 1 once the device context is lost: the figures are the last known, and say nothing of the
+     * device any more. Else 0.
+     */
+    uint32_t untrusted;
     /** Bytes requested and not yet freed. */
     uint64_t live_bytes;
     /** The same, rounded up to what the blocks occupy. */

@@ -93,7 +93,7 @@ const LAYOUT: &[Row] = &[
     ("cenote_pool_stats_t", "size", size_of::<cenote_pool_stats_t>()),
     ("cenote_pool_stats_t", "align", align_of::<cenote_pool_stats_t>()),
     ("cenote_pool_stats_t", ".struct_size", offset_of!(cenote_pool_stats_t, struct_size)),
-    ("cenote_pool_stats_t", ".reserved", offset_of!(cenote_pool_stats_t, reserved)),
+    ("cenote_pool_stats_t", ".untrusted", offset_of!(cenote_pool_stats_t, untrusted)),
     ("cenote_pool_stats_t", ".live_bytes", offset_of!(cenote_pool_stats_t, live_bytes)),
     ("cenote_pool_stats_t", ".used_bytes", offset_of!(cenote_pool_stats_t, used_bytes)),
     ("cenote_pool_stats_t", ".pending_bytes", offset_of!(cenote_pool_stats_t, pending_bytes)),

@@ -46,6 +46,7 @@ type PoolOptions struct {
 
 // PoolStats are the statistics of a pool; a figure that is not known is Unknown.
 type PoolStats struct {
+	Untrusted                                                                 bool // the device context is lost: the figures are the last known
 	LiveBytes, UsedBytes, PendingBytes, CachedBytes, HeldBytes, ReservedBytes uint64
 	PeakLiveBytes, PeakHeldBytes, LargestFreeBytes                            uint64
 	LiveBlocks, AllocCount, FreeCount                                         uint64
@@ -205,6 +206,7 @@ func (p *Pool) Stats() (PoolStats, error) {
 		return PoolStats{}, err
 	}
 	return PoolStats{
+		Untrusted:          c.untrusted != 0,
 		LiveBytes:          uint64(c.live_bytes),
 		UsedBytes:          uint64(c.used_bytes),
 		PendingBytes:       uint64(c.pending_bytes),

@@ -285,6 +285,7 @@ pub(super) unsafe fn pool_stats(pool: u64, out: *mut cenote_pool_stats_t) -> Res
     unsafe { check_out(out)? };
     let (pool, stats) = pools::stats(pool)?;
     let mut s: cenote_pool_stats_t = zeroed();
+    s.untrusted = u32::from(pool.backend.sticky().is_some());
     s.live_bytes = stats.heap.live_bytes;
     s.used_bytes = stats.heap.used_bytes;
     s.pending_bytes = stats.pending_bytes;

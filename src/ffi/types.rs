@@ -265,8 +265,9 @@ pub struct cenote_segment_t {
 pub struct cenote_pool_stats_t {
     /// sizeof(cenote_pool_stats_t), set by the caller.
     pub struct_size: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1 once the device context is lost: the figures are the last known, and say nothing of the
+    /// device any more. Else 0.
+    pub untrusted: u32,
     /// Bytes requested and not yet freed.
     pub live_bytes: u64,
     /// The same, rounded up to what the blocks occupy.

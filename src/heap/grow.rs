@@ -19,8 +19,6 @@ use crate::space::{Kind, Tag};
 
 /// Most places of one handle.
 const ALIASES_A_HANDLE: usize = 64;
-/// Places that all handles may have beyond one each: a process has 65,530 mappings of host memory.
-const SPARE_ALIASES_MAX: usize = 12_000;
 
 /// One handle to be mapped.
 #[derive(Clone, Copy, Debug)]
@@ -243,7 +241,7 @@ impl Heap {
     /// The oldest place of an idle handle, if it has too many or all have; nothing may use it any
     /// more.
     fn surplus_place(&mut self, id: HandleId) -> Option<Unmap> {
-        let many = self.handles.alias_count >= self.handles.count() + SPARE_ALIASES_MAX;
+        let many = self.handles.alias_count >= self.handles.count() + self.spare_aliases_max;
         let handle = &self.handles[id];
         if !handle.tags.is_empty() || !(many || handle.aliases.len() >= ALIASES_A_HANDLE) {
             return None;

@@ -31,6 +31,9 @@ use std::collections::HashMap;
 /// Graph id of a region whose graph was released: the next capture takes it over.
 pub const NO_GRAPH: u64 = u64::MAX;
 
+/// Spare places where each is a mapping of the process, which has 65,530.
+pub const SPARE_ALIASES: usize = 12_000;
+
 /// What the heap counts; every figure is exact under the pool's lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
@@ -92,12 +95,16 @@ pub struct Heap {
     pub page_shift: u32,
     /// Largest handle in pages that growth makes.
     pub handle_pages_max: usize,
+    /// Places that all handles may have beyond one each.
+    pub spare_aliases_max: usize,
     /// Idle handles may be taken over and keep several aliases.
     pub takeover: bool,
     /// Work is asynchronous: frees carry tags.
     pub asynchronous: bool,
-    /// The runtime's clock in milliseconds at the start of the present call.
+    /// The runtime's clock in milliseconds, read now and then.
     pub now_ms: u64,
+    /// Calls, to say when that is.
+    pub calls: u32,
 }
 
 /// What an address is.
@@ -133,9 +140,11 @@ impl Heap {
             judged: (0, 0),
             page_shift: page_bytes.trailing_zeros(),
             handle_pages_max: crate::space::handles::HANDLE_PAGES_MAX,
+            spare_aliases_max: SPARE_ALIASES,
             takeover: true,
             asynchronous,
             now_ms: 0,
+            calls: 0,
         }
     }
 
@@ -355,8 +364,8 @@ impl Heap {
         }
     }
 
-    /// Walk a ready range: bytes in a row, with `run` before them, that the handles under them allow
-    /// to be used here. The run at its end; `largest` is raised.
+    /// Walk a ready range: bytes in a row, with `run` before them, that the handles under them
+    /// allow to be used here. The run at its end; `largest` is raised.
     pub fn usable_run(
         &self,
         region: u16,

@@ -12,7 +12,7 @@
 //! only a preference: an address that is not free is found by first fit instead.
 
 /// Entries of the ring and of the table.
-const ENTRIES: usize = 1 << 15;
+const ENTRIES: usize = 1 << 17;
 /// Sizes that identify a place in the sequence.
 const CONTEXT: usize = 8;
 

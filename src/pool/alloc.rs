@@ -91,7 +91,7 @@ impl Pool {
         }
         let route = route(request.size, request.align);
         let mut heap = self.heap.lock();
-        heap.now_ms = super::now_ms();
+        super::tick(&mut heap);
         let (region, index) = match stream.capture {
             None => (route.sort() as u16, self.stream_index(&mut heap, stream)),
             Some(_) => self.captured(&mut heap, stream, route)?,
@@ -131,6 +131,7 @@ impl Pool {
             return Err(Error::new(Status::E_LIMIT, "limit of the pool or the device")
                 .bytes(job.request.size, limit));
         }
+        heap.now_ms = super::now_ms();
         self.due(&mut heap);
         if !job.capturing {
             let _ = self.close_own(&mut heap, job.stream, job.raw);

@@ -52,7 +52,7 @@ impl Pool {
             return Err(e);
         }
         let mut heap = self.heap.lock();
-        heap.now_ms = super::now_ms();
+        super::tick(&mut heap);
         let index = self.freeing_stream(&mut heap, region, stream);
         heap.free(region, addr, index, expected)?;
         if self.desc.decay_ms == Some(0) {

@@ -108,6 +108,9 @@ pub struct PoolDesc {
     pub name: String,
 }
 
+/// Spare places where they are entries of the device's page tables only.
+const DEVICE_SPARE_ALIASES: usize = 60_000;
+
 /// A pool.
 pub struct Pool {
     /// Slot in the runtime's table, as the address map names it.
@@ -155,6 +158,15 @@ pub fn now_ms() -> u64 {
     t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
 }
 
+/// Let the heap's clock go on: read at every 64th call only, for it serves to tell seconds.
+#[inline]
+fn tick(heap: &mut Heap) {
+    heap.calls = heap.calls.wrapping_add(1);
+    if heap.calls & 63 == 0 {
+        heap.now_ms = now_ms();
+    }
+}
+
 impl Pool {
     /// A pool with nothing reserved yet.
     pub fn new(
@@ -167,6 +179,9 @@ impl Pool {
         let info = backend.device_info(desc.device)?;
         let mut heap = Heap::new(info.page_bytes, info.caps.asynchronous);
         heap.takeover = info.caps.alias && info.caps.virtual_memory && !desc.stable;
+        if !info.caps.host_visible {
+            heap.spare_aliases_max = DEVICE_SPARE_ALIASES;
+        }
         let region_bytes = round_up(info.total_bytes.max(CHUNK), CHUNK);
         let pool = Pool {
             slot,

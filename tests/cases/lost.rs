@@ -80,6 +80,7 @@ on_fake!(
     |fake| {
         fake.cu.start(0);
         let pool = pool_limited(0);
+        assert_eq!(stats(pool).untrusted, 0);
         let promises = CENOTE_STREAM_PERSISTENT | CENOTE_STREAM_CAPTURE_TOLD;
         let told = register(0, fake.cu.stream(true) as u64, promises).unwrap();
         free(alloc(pool, 4096, told).unwrap(), told).unwrap();
@@ -96,6 +97,7 @@ on_fake!(
         assert_eq!(alloc(pool, 128 * MIB, 0).map(|_| ()), lost);
         let first = || (last_error().status, last_error().backend_code as u64);
         let wanted = (Status::E_CONTEXT_LOST.0, ILLEGAL_ADDRESS);
+        assert_eq!(stats(pool).untrusted, 1, "the counters say that they are the last known");
         for round in 0..2 {
             assert_eq!(free(x, 0), lost, "round {round}");
             assert_eq!(first(), wanted);

@@ -233,8 +233,8 @@ void beside_global_capture(Report &r) {
     b.open("beside", false);
     std::atomic<bool> stop{false};
     std::atomic<long> eager{0};
-    // cenote knows of a capture from its first allocation on; before it, a trim elsewhere would record
-    // an event of the whole context, which breaks captures.
+    // cenote knows of a capture from its first allocation on; before it, a trim elsewhere would
+    // record an event of the whole context, which breaks captures.
     std::mutex unknown;
     std::thread other([&] {
         cuda_must(cudaSetDevice(0), "cudaSetDevice");

@@ -383,7 +383,7 @@ class cenote_pool_stats_t(Structure):
     __slots__ = ()
     _fields_ = [
         ("struct_size", c_uint32),
-        ("reserved", c_uint32),
+        ("untrusted", c_uint32),
         ("live_bytes", c_uint64),
         ("used_bytes", c_uint64),
         ("pending_bytes", c_uint64),
@@ -536,7 +536,7 @@ LAYOUTS = {
     }),
     cenote_pool_stats_t: (200, {
         "struct_size": 0,
-        "reserved": 4,
+        "untrusted": 4,
         "live_bytes": 8,
         "used_bytes": 16,
         "pending_bytes": 24,

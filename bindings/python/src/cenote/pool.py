@@ -31,8 +31,9 @@ def _remember(size: int) -> Any:
 
 @dataclass(frozen=True)
 class PoolStats:
-    """Statistics of a pool. None is "unknown"."""
+    """Statistics of a pool. None is "unknown"; `untrusted` is 1 once the context is lost."""
 
+    untrusted: Optional[int]
     live_bytes: Optional[int]
     used_bytes: Optional[int]
     pending_bytes: Optional[int]
