@@ -46,7 +46,9 @@ type PoolOptions struct {
 
 // PoolStats are the statistics of a pool; a figure that is not known is Unknown.
 type PoolStats struct {
-	Untrusted                                                                 bool // the device context is lost: the figures are the last known
+	// Untrusted: the device context is lost, and the figures are the last known.
+	Untrusted bool
+
 	LiveBytes, UsedBytes, PendingBytes, CachedBytes, HeldBytes, ReservedBytes uint64
 	PeakLiveBytes, PeakHeldBytes, LargestFreeBytes                            uint64
 	LiveBlocks, AllocCount, FreeCount                                         uint64
