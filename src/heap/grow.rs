@@ -241,7 +241,7 @@ impl Heap {
     /// The oldest place of an idle handle, if it has too many or all have; nothing may use it any
     /// more.
     fn surplus_place(&mut self, id: HandleId) -> Option<Unmap> {
-        let many = self.handles.alias_count >= self.handles.count() + self.spare_aliases_max;
+        let many = self.handles.alias_count >= self.handles.count() + super::SPARE_ALIASES;
         let handle = &self.handles[id];
         if !handle.tags.is_empty() || !(many || handle.aliases.len() >= ALIASES_A_HANDLE) {
             return None;

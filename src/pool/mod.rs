@@ -108,9 +108,6 @@ pub struct PoolDesc {
     pub name: String,
 }
 
-/// Spare places where they are entries of the device's page tables only.
-const DEVICE_SPARE_ALIASES: usize = 60_000;
-
 /// A pool.
 pub struct Pool {
     /// Slot in the runtime's table, as the address map names it.
@@ -179,9 +176,6 @@ impl Pool {
         let info = backend.device_info(desc.device)?;
         let mut heap = Heap::new(info.page_bytes, info.caps.asynchronous);
         heap.takeover = info.caps.alias && info.caps.virtual_memory && !desc.stable;
-        if !info.caps.host_visible {
-            heap.spare_aliases_max = DEVICE_SPARE_ALIASES;
-        }
         let region_bytes = round_up(info.total_bytes.max(CHUNK), CHUNK);
         let pool = Pool {
             slot,
