@@ -86,30 +86,25 @@ fn remedy(status: Status) -> &'static str {
     }
 }
 
-struct Inside;
-
-impl Inside {
-    fn enter() -> Result<Inside> {
-        let was = INSIDE.try_with(|i| i.replace(true));
-        match was {
-            Ok(false) => Ok(Inside),
-            Ok(true) => Err(Error::new(Status::E_REENTRANT, "called from inside cenote")),
-            // The thread is ending: its flag is gone, and with it what could be re-entered.
-            Err(_) => Ok(Inside),
-        }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        let _ = INSIDE.try_with(|i| i.set(false));
-    }
-}
-
+/// Run a call, with panics caught and re-entry refused. The thread's flag is looked up once.
+#[inline]
 fn enter<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _inside = Inside::enter()?;
-    catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or(Err(Error::new(Status::E_PANIC, "panic caught; please report it")))
+    let mut call = Some(call);
+    let mut run = || {
+        let call = call.take().ok_or(Error::new(Status::E_INTERNAL, "entered twice"))?;
+        catch_unwind(AssertUnwindSafe(call))
+            .unwrap_or(Err(Error::new(Status::E_PANIC, "panic caught; please report it")))
+    };
+    let entered = INSIDE.try_with(|inside| {
+        if inside.replace(true) {
+            return Err(Error::new(Status::E_REENTRANT, "called from inside cenote"));
+        }
+        let result = run();
+        inside.set(false);
+        result
+    });
+    // A thread that is ending has lost its flag, and with it what could be re-entered.
+    entered.unwrap_or_else(|_| run())
 }
 
 /// Run a call and give its status.
