@@ -195,8 +195,8 @@
 #define CENOTE_ALLOC_NO_GROW 2
 
 /**
- * Alloc flag: reuse only memory of the same stream or memory that is idle for every stream since
- * its last release to the pool; never take what another stream freed.
+ * Alloc flag: do nothing about memory that other streams freed and may still use: no event is
+ * recorded for it and nothing waits for it. What is known to be finished serves every stream.
  */
 #define CENOTE_ALLOC_NO_CROSS_STREAM 4
 

@@ -39,8 +39,8 @@ pub const CENOTE_POOL_STABLE: u32 = 1;
 pub const CENOTE_ALLOC_NOWAIT: u32 = 1;
 /// Alloc flag: never take new memory from the driver; CENOTE_E_WOULD_GROW if only that could help.
 pub const CENOTE_ALLOC_NO_GROW: u32 = 2;
-/// Alloc flag: reuse only memory of the same stream or memory that is idle for every stream since
-/// its last release to the pool; never take what another stream freed.
+/// Alloc flag: do nothing about memory that other streams freed and may still use: no event is
+/// recorded for it and nothing waits for it. What is known to be finished serves every stream.
 pub const CENOTE_ALLOC_NO_CROSS_STREAM: u32 = 4;
 
 /// Stream promise: the stream lives until cenote_stream_retire; the library may use its handle in
